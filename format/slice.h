@@ -1,0 +1,25 @@
+// format/slice.h: a shallower archive out of an archive, without floats. Specification:
+// "Subnetworks: --layers N".
+#ifndef NEEDLE_FORMAT_SLICE_H_
+#define NEEDLE_FORMAT_SLICE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "format/archive.h"
+#include "format/layer_selection.h"
+
+namespace needle::format {
+
+// Writes depth `depth` of `archive` to `target`; byte-identical with a build at that depth from the
+// same checkpoint with the same bit map. `ladder_order`: empty, or the order that an already sliced
+// model's config carried. Returns what was kept. Errors as of LayerSelection::Make and
+// ArchiveWriter.
+absl::StatusOr<LayerSelection> SliceArchive(const Archive& archive, uint32_t depth,
+                                            std::span<const uint32_t> ladder_order,
+                                            const std::string& target);
+
+}  // namespace needle::format
+
+#endif  // NEEDLE_FORMAT_SLICE_H_

@@ -1,0 +1,1 @@
+#include "quant/bit_map.h"
