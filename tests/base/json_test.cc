@@ -1,0 +1,50 @@
+#include "base/json.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
+
+namespace needle::base {
+namespace {
+
+using ::testing::HasSubstr;
+using tests::StatusIs;
+
+TEST(JsonTest, KeepsOrderAndNonAscii) {
+  const auto value =
+      ParseJson(R"({"b": [1, -2, 2.5, null, true], "a": "\u660e日 \ud83d\ude00", "c": {}})");
+  ASSERT_OK(value);
+  EXPECT_EQ(DumpJson(*value), "{\"b\":[1,-2,2.5,null,true],\"a\":\"明日 😀\",\"c\":{}}");
+}
+
+TEST(JsonTest, ReplacesInvalidUtf8WhenWriting) {
+  EXPECT_EQ(DumpJson(Json("a\xE6\xAD")), "\"a\xEF\xBF\xBD\"");
+}
+
+TEST(JsonTest, RefusesWithTheReason) {
+  const struct {
+    std::string text;
+    std::string reason;
+  } kCases[] = {
+      {"", "byte 1"},
+      {"{\"a\":1", "byte 7"},
+      {"[1,2] x", "byte 7"},
+      {"{\"a\":1,\"b\":2,\"a\":3}", "key \"a\" is given twice"},
+      {"\"\\ud800\"", "surrogate"},
+      {"\"\xFF\"", "UTF-8"},
+      {"[1e999]", "number overflow"},
+      {std::string("\"a\0b\"", 5), "byte 3"},
+      {std::string(65, '[') + std::string(65, ']'), "deeper than 64"},
+      {std::string(1000000, '['), "deeper than 64"},
+  };
+  for (const auto& test : kCases) {
+    EXPECT_THAT(ParseJson(test.text), StatusIs(absl::StatusCode::kDataLoss, HasSubstr(test.reason)))
+        << test.text;
+  }
+  EXPECT_OK(ParseJson(std::string(64, '[') + std::string(64, ']')));
+}
+
+}  // namespace
+}  // namespace needle::base
