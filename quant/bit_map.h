@@ -17,6 +17,15 @@ namespace needle::quant {
 
 inline constexpr std::string_view kShippedScheme = "embedding=4,mhc=4,default=2";
 
+// How a schema's blocks and engram sites are numbered in the input that it was made from (a slice
+// drops some): keys of a bit map use the input's numbers. LayerSelection has both lists.
+struct InputNumbers {
+  std::span<const uint32_t> layers;  // of the schema's layer 0, 1, ...
+  std::span<const uint32_t> sites;   // of the schema's engram site 0, 1, ...
+  uint32_t num_layers = 0;           // of the input
+  uint32_t num_sites = 0;            // of the input
+};
+
 class BitMap {
  public:
   // `name=width,...,default=width`. InvalidArgument naming the key: given twice, empty, bad width,
@@ -26,13 +35,10 @@ class BitMap {
   static BitMap Uniform(format::Width width);
 
   // The width of each tensor of `schema` (kCq4 for heads' matrices; meaningless for tensors that
-  // are not CQ). `input_layers[i]`: the number in the input of the schema's layer i;
-  // `num_input_layers`: how many the input has, so that a key for a block that a slice dropped is
-  // no error. InvalidArgument: a key that matches no CQ tensor of the input, or one that names a
-  // head (whose matrices are always 4-bit).
+  // are not CQ). InvalidArgument: a key that matches no CQ tensor of the input (a block or site
+  // that a slice dropped still counts), or one that names a head (whose matrices are always 4-bit).
   absl::StatusOr<std::vector<format::Width>> Resolve(const format::Schema& schema,
-                                                     std::span<const uint32_t> input_layers,
-                                                     uint32_t num_input_layers) const;
+                                                     const InputNumbers& input) const;
 
   // In the grammar, keys in the order given, default last.
   std::string Text() const;
@@ -42,6 +48,9 @@ class BitMap {
     std::string name;
     format::Width width;
   };
+
+  format::Width WidthOf(std::string_view layer_name, std::string_view name) const;
+
   std::vector<Key> keys_;
   format::Width default_ = format::Width::kCq2;
 };

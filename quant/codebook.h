@@ -12,10 +12,8 @@
 
 namespace needle::quant {
 
-enum class CodebookKind : uint8_t {
-  kReference,
-  kAnalytic
-};  // Monte-Carlo as in the field; exact Lloyd-Max
+// kReference: the Monte-Carlo values that archives in the field carry. kAnalytic: exact Lloyd-Max.
+enum class CodebookKind : uint8_t { kReference, kAnalytic };
 
 // The 28 stored values cb2 | cb3 | cb4 at group 128, as the specification's bit patterns, or the
 // analytic ones.
@@ -24,11 +22,16 @@ std::span<const float> StoredCodebooks(CodebookKind kind);
 // The entries of one width, ascending, divided by sqrt(group). A value type.
 class Codebook {
  public:
-  // For 2, 3, 4 bits the entries are taken from `stored` (28 values, group 128); ternary and binary
-  // are analytic. InvalidArgument: `group` is not a power of two of at least 8, or `stored` is
-  // needed and is not 28 ascending finite values.
+  // For 2, 3, 4 bits the entries are taken from `stored` (28 values, made for group 128; for
+  // another group times sqrt(128/group)); ternary and binary are analytic and ignore `stored`.
+  // InvalidArgument: `group` is not a power of two of at least 8, or `stored` is needed and is not
+  // 28 finite values, ascending in each width.
   static absl::StatusOr<Codebook> Make(format::Width width, uint32_t group,
                                        std::span<const float> stored);
+  // Of `entries` as they are, one for each level. InvalidArgument: a bad group, another number, or
+  // not finite and ascending.
+  static absl::StatusOr<Codebook> FromEntries(format::Width width, uint32_t group,
+                                              std::span<const float> entries);
   // Of `kind` at group 128.
   static Codebook Standard(format::Width width, CodebookKind kind = CodebookKind::kReference);
 
@@ -39,13 +42,21 @@ class Codebook {
   // goes lower.
   uint32_t Nearest(float unit) const;
 
+  // thresholds()[k] is the largest float that Nearest puts at or below entry k: for |unit| <= 2,
+  // Nearest(unit) is the number of thresholds that are less than unit. Empty when two neighbours
+  // are closer than 2^-20 or an entry is beyond +-2, where that need not hold; such a codebook
+  // decodes but does not encode.
+  std::span<const float> thresholds() const { return thresholds_; }
+
  private:
   format::Width width_ = format::Width::kCq2;
   uint32_t group_ = format::kGroup;
   std::vector<float> entries_;
+  std::vector<float> thresholds_;
 };
 
-// Theory: mean squared error over mean square of unit Gaussian weights, at the codebook of `width`.
+// Theory: mean squared error over mean square of Gaussian weights, as the specification's table has
+// it.
 double TheoreticalDistortion(format::Width width);
 
 }  // namespace needle::quant

@@ -13,18 +13,19 @@
 
 namespace needle::quant {
 
-// What encoding some rows cost. Sums are f64 over rows in ascending order, so the figures do not
-// depend on threads as long as callers add ranges in order.
+// What encoding some rows cost. The two sums run over each group's rotated values, so the zeros
+// that pad a row count too: in f32 as SumOfSquares, one group after the other added in f64. They do
+// not depend on threads or instruction sets as long as callers add ranges in order.
 struct EncodeStats {
   uint64_t groups = 0;
   uint64_t zero_groups = 0;
-  uint64_t subnormal_norms =
-      0;  // norms below f16's normal range (6.1e-5) that are not zero, also when they round to 0
-  double squared_error =
-      0;  // sum of (decoded - weight)^2 over logical weights, in the rotated domain
-  double squared_weights = 0;  // sum of weight^2
+  // Norms below f16's normal range (6.1e-5) of groups that are not all zero, also when they round
+  // to 0.
+  uint64_t subnormal_norms = 0;
+  double squared_error = 0;    // sum of (c[idx] * norm - rotated)^2, norm as stored
+  double squared_weights = 0;  // sum of rotated^2
   void Add(const EncodeStats& other);
-  double RelativeError() const;  // squared_error / squared_weights; 0 when both are 0
+  double RelativeError() const;  // squared_error / squared_weights; 0 when there are no weights
 };
 
 // Encodes whole rows of `weights`, row-major [rows, cols], in groups of codebook.group() along a
@@ -32,8 +33,9 @@ struct EncodeStats {
 // alone; rows are independent, so callers may split them over threads. Outputs must not alias
 // `weights`.
 //   indices: rows * CqLayout::row_bytes bytes      norms: rows * groups, f16 bit patterns
-// InvalidArgument: a size does not fit. DataLoss: a weight is not finite or a norm exceeds 65504;
-// the message names row and column ("row R, column C: ..."), rows counted from `first_row`.
+// InvalidArgument: a size does not fit, or the codebook has no thresholds. DataLoss: a weight is
+// not finite ("row R, column C: ...") or a norm exceeds 65504 ("row R, columns A to B: ..."): the
+// first such group; rows are counted from `first_row`, and the outputs are then unspecified.
 absl::StatusOr<EncodeStats> EncodeRows(std::span<const float> weights, size_t cols,
                                        size_t first_row, const Codebook& codebook,
                                        std::span<uint8_t> indices, std::span<uint16_t> norms);

@@ -14,8 +14,7 @@ namespace needle::quant {
 // signed crumbs.
 void PackRow(format::Width width, std::span<const uint8_t> codes, std::span<uint8_t> packed);
 
-// The inverse. The invalid ternary crumb 2 becomes code 1 (weight 0); FindInvalidCrumb tells
-// whether there is one.
+// The inverse. The invalid ternary crumb 2 becomes code 1 (weight 0).
 void UnpackRow(format::Width width, std::span<const uint8_t> packed, std::span<uint8_t> codes);
 
 }  // namespace needle::quant

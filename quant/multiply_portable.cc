@@ -1,0 +1,72 @@
+#include <algorithm>
+#include <cmath>
+
+#include "base/endian.h"
+#include "base/half.h"
+#include "quant/multiply_kernel.h"
+#include "quant/rotate.h"
+
+namespace needle::quant {
+namespace {
+
+// The stored bit pattern of weight `i` of a packed group.
+uint32_t PatternAt(std::span<const uint8_t> packed, uint32_t bits, size_t i) {
+  const size_t bit = i * bits;
+  uint32_t word = packed[bit / 8];
+  if (bit % 8 + bits > 8) word |= static_cast<uint32_t>(packed[bit / 8 + 1]) << 8;
+  return (word >> (bit % 8)) & ((1U << bits) - 1);
+}
+
+float MultiplyRow(const MultiplyJob& job, size_t vector, size_t row) {
+  const auto& view = job.matrix->view();
+  const auto scales = job.x->scales(vector);
+  float sum = 0;
+  for (size_t group = 0; group < scales.size(); ++group) {
+    const int32_t dot = GroupDotPortable(*job.matrix, *job.x, vector, row, group);
+    const float norm = base::F32FromF16(
+        base::LoadLe<uint16_t>(&view.norms[2 * (row * view.layout.groups + group)]));
+    sum += static_cast<float>(dot) * norm * scales[group] * job.matrix->table_scale();
+  }
+  return sum;
+}
+
+}  // namespace
+
+int32_t GroupDotPortable(const KernelMatrix& matrix, const QuantizedActivations& x, size_t vector,
+                         size_t row, size_t group) {
+  const auto& view = matrix.view();
+  const uint32_t bits = format::StoredBits(view.width);
+  const size_t bytes = size_t{view.group} * bits / 8;
+  const auto packed = view.indices.subspan(row * view.layout.row_bytes + group * bytes, bytes);
+  const auto values = x.values(vector).subspan(group * view.group, view.group);
+  int32_t dot = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    dot += int32_t{matrix.table()[PatternAt(packed, bits, i)]} * int32_t{values[i]};
+  }
+  return dot;
+}
+
+void MultiplyPortable(const MultiplyJob& job) {
+  for (size_t row = job.first; row < job.first + job.count; ++row) {
+    for (size_t vector = 0; vector < job.x->count(); ++vector) {
+      job.y[vector * job.y_stride + row] = MultiplyRow(job, vector, row);
+    }
+  }
+}
+
+float QuantizeGroupPortable(std::span<float> group, std::span<int8_t> values) {
+  Rotate(group, static_cast<uint32_t>(group.size()));
+  float largest = 0;
+  for (const float value : group) largest = std::max(largest, std::fabs(value));
+  // A quotient that underflows to 0 counts as an all-zero group.
+  const float quotient = largest / 127.0F;
+  const float scale = quotient == 0.0F ? 1.0F : quotient;
+  for (size_t i = 0; i < group.size(); ++i) {
+    // nearbyint rounds to nearest even: nothing here changes the rounding mode.
+    const float rounded = std::nearbyint(group[i] / scale);
+    values[i] = static_cast<int8_t>(rounded >= -127.0F ? std::min(rounded, 127.0F) : -127.0F);
+  }
+  return scale;
+}
+
+}  // namespace needle::quant

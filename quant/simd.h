@@ -1,0 +1,16 @@
+// quant/simd.h: which twin of the kernels runs.
+#ifndef NEEDLE_QUANT_SIMD_H_
+#define NEEDLE_QUANT_SIMD_H_
+
+namespace needle::quant {
+
+// The instruction set that kernels run on: "AVX3_DL", "AVX2", ..., or "portable".
+// `NEEDLE_SIMD=portable` in the environment (read once) chooses the portable twin everywhere.
+const char* SimdTarget();
+
+// Whether the portable twin was asked for or is all there is.
+bool UsePortable();
+
+}  // namespace needle::quant
+
+#endif  // NEEDLE_QUANT_SIMD_H_
