@@ -75,6 +75,7 @@ class Archive {
  private:
   Archive() = default;
   static absl::StatusOr<Archive> Parse(Archive archive);
+  absl::Status ParseParts();
 
   std::string path_;
   std::optional<base::MappedFile> mapped_;

@@ -33,9 +33,14 @@ struct Record {
 Record ParseRecord(std::span<const uint8_t, kRecordBytes> bytes);
 void SerializeRecord(const Record& record, std::span<uint8_t, kRecordBytes> bytes);
 
-// Bytes of a blob: of a spec, at `width` when it is CQ (group kGroup). RAW is not covered (its size
-// is its own). InvalidArgument when the size does not fit in 64 bits.
-absl::StatusOr<uint64_t> BlobBytes(const TensorSpec& spec, Width width);
+// Bytes of a blob: of a spec, at `width` in groups of `group` when it is CQ. RAW is not covered
+// (its size is its own). InvalidArgument when the size does not fit in 64 bits.
+absl::StatusOr<uint64_t> BlobBytes(const TensorSpec& spec, Width width, uint32_t group = kGroup);
+
+// Offset of the first byte behind the directory of a file with this header.
+uint64_t DirectoryEnd(const Header& header);
+// The record at `position` of the directory, which must lie inside `file`.
+Record RecordAt(std::span<const uint8_t> file, const Header& header, size_t position);
 
 // Where everything of an archive will lie, before anything is written.
 struct ArchiveLayout {
@@ -50,8 +55,7 @@ struct ArchiveLayout {
   static absl::StatusOr<ArchiveLayout> Make(const Geometry& geometry, const Schema& schema,
                                             std::span<const Width> widths,
                                             uint64_t tokenizer_bytes);
-  // Offset of the first byte behind the directory.
-  uint64_t DirectoryEnd() const;
+  uint64_t DirectoryEnd() const { return format::DirectoryEnd(header); }
 };
 
 }  // namespace needle::format

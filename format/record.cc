@@ -1,0 +1,117 @@
+#include "format/record.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/checked.h"
+#include "base/endian.h"
+#include "base/status_macros.h"
+
+namespace needle::format {
+namespace {
+
+absl::Status TooLarge(const TensorSpec& spec) {
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: the size does not fit in 64 bits", spec.name));
+}
+
+Record RecordOf(const TensorSpec& spec, Width width) {
+  Record record;
+  record.dtype = static_cast<uint8_t>(spec.dtype);
+  record.ndim = static_cast<uint8_t>(spec.shape.size());
+  std::copy(spec.shape.begin(), spec.shape.end(), record.shape.begin());
+  if (spec.dtype == DType::kCq) {
+    record.group = kGroup;
+    record.bits = static_cast<uint32_t>(width);
+  }
+  return record;
+}
+
+uint64_t DirectoryStart(const Header& header) {
+  return HeaderBytes(header.geometry.generation) + uint64_t{header.codebook_len} * sizeof(float);
+}
+
+}  // namespace
+
+Record ParseRecord(std::span<const uint8_t, kRecordBytes> bytes) {
+  Record record;
+  record.dtype = bytes[0];
+  record.ndim = bytes[1];
+  record.reserved = base::LoadLe<uint16_t>(&bytes[2]);
+  for (size_t i = 0; i < record.shape.size(); ++i) {
+    record.shape[i] = base::LoadLe<uint32_t>(&bytes[4 + 4 * i]);
+  }
+  record.offset = base::LoadLe<uint64_t>(&bytes[20]);
+  record.num_bytes = base::LoadLe<uint64_t>(&bytes[28]);
+  record.group = base::LoadLe<uint32_t>(&bytes[36]);
+  record.bits = base::LoadLe<uint32_t>(&bytes[40]);
+  return record;
+}
+
+void SerializeRecord(const Record& record, std::span<uint8_t, kRecordBytes> bytes) {
+  bytes[0] = record.dtype;
+  bytes[1] = record.ndim;
+  base::StoreLe(&bytes[2], record.reserved);
+  for (size_t i = 0; i < record.shape.size(); ++i) {
+    base::StoreLe(&bytes[4 + 4 * i], record.shape[i]);
+  }
+  base::StoreLe(&bytes[20], record.offset);
+  base::StoreLe(&bytes[28], record.num_bytes);
+  base::StoreLe(&bytes[36], record.group);
+  base::StoreLe(&bytes[40], record.bits);
+}
+
+absl::StatusOr<uint64_t> BlobBytes(const TensorSpec& spec, Width width, uint32_t group) {
+  if (spec.dtype == DType::kCq) {
+    const auto layout = CqLayout::Make(spec.shape[0], spec.shape[1], group, width);
+    if (!layout.ok()) return base::WithContext(layout.status(), spec.name);
+    return layout->num_bytes;
+  }
+  const uint64_t value_bytes = spec.dtype == DType::kF32 ? 4 : 2;
+  const auto values = NumValues(spec.shape);
+  const auto bytes = values ? base::CheckedMul(*values, value_bytes) : std::nullopt;
+  if (!bytes) return TooLarge(spec);
+  return *bytes;
+}
+
+uint64_t DirectoryEnd(const Header& header) {
+  return DirectoryStart(header) + header.num_tensors * kRecordBytes;
+}
+
+Record RecordAt(std::span<const uint8_t> file, const Header& header, size_t position) {
+  const uint64_t offset = DirectoryStart(header) + position * kRecordBytes;
+  return ParseRecord(file.subspan(offset).first<kRecordBytes>());
+}
+
+absl::StatusOr<ArchiveLayout> ArchiveLayout::Make(const Geometry& geometry, const Schema& schema,
+                                                  std::span<const Width> widths,
+                                                  uint64_t tokenizer_bytes) {
+  const auto& tensors = schema.tensors();
+  if (widths.size() != tensors.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%d widths for %d tensors", widths.size(), tensors.size()));
+  }
+  ArchiveLayout layout;
+  layout.header = {geometry, static_cast<uint32_t>(tensors.size()), kCodebookLength};
+  layout.schema = schema;
+  layout.records.reserve(tensors.size());
+  uint64_t end = layout.DirectoryEnd();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    Record record = RecordOf(tensors[i], widths[i]);
+    record.num_bytes = tokenizer_bytes;
+    if (tensors[i].dtype != DType::kRaw) {
+      ASSIGN_OR_RETURN(record.num_bytes, BlobBytes(tensors[i], widths[i]));
+    }
+    const auto offset = base::CheckedRoundUp(end, kBlobAlignment);
+    const auto blob_end = offset ? base::CheckedAdd(*offset, record.num_bytes) : std::nullopt;
+    if (!blob_end) return TooLarge(tensors[i]);
+    record.offset = *offset;
+    end = *blob_end;
+    layout.records.push_back(record);
+  }
+  layout.file_bytes = end;
+  return layout;
+}
+
+}  // namespace needle::format
