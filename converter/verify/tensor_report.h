@@ -1,0 +1,69 @@
+// converter/verify/tensor_report.h: what comparing an archive's tensors gave, as data.
+#ifndef NEEDLE_CONVERTER_VERIFY_TENSOR_REPORT_H_
+#define NEEDLE_CONVERTER_VERIFY_TENSOR_REPORT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/schema.h"
+#include "format/width.h"
+
+namespace needle::verify {
+
+enum class Match : uint8_t {
+  kIdentical,  // every bit is the expected one
+  kTies,       // plain rounding but for ties that the specification permits
+  kWithin,     // other values, within the limits
+  kDiffers,    // a limit is broken: see failures
+};
+// "identical", "ties", "within", "differs".
+std::string_view MatchName(Match match);
+
+// A group of 128 values of a row (fewer at the end of a row that is no multiple; CQ tensors: of
+// their own group).
+struct WorstGroup {
+  uint64_t row = 0;
+  uint64_t group = 0;
+  double nmse = 0;  // squared error over squared values; 0 when nothing differs
+};
+
+struct TensorCheck {
+  size_t position = 0;  // in the archive's directory
+  std::string name;     // canonical
+  format::DType dtype = format::DType::kF16;
+  std::optional<format::Width> width;  // CQ only
+  Match match = Match::kIdentical;
+  uint64_t values = 0;  // compared, without padding
+  uint64_t groups = 0;  // compared
+  double nmse = 0;      // of the tensor
+  double theory = 0;    // CQ against floats: what the width gives on Gaussian weights; else 0
+  WorstGroup worst;
+  // CQ against floats: groups that are bit for bit those of plain rounding; permitted ties.
+  uint64_t plain_groups = 0;
+  uint64_t index_ties = 0;
+  uint64_t norm_ties = 0;
+  uint64_t bad_groups = 0;            // that broke a limit
+  std::vector<std::string> failures;  // the first few, each "name: row R, group G: ..."
+};
+
+struct TensorsReport {
+  std::string archive;
+  std::string against;               // what the tensors were compared with
+  std::vector<TensorCheck> tensors;  // those that were compared, in file order
+  uint64_t values = 0;               // compared, in all of them
+  std::vector<std::string>
+      failures;  // of the whole: geometry, missing, extra, misshapen, too many ties
+  std::vector<std::string> notes;  // what was not compared, and why
+
+  // Something was compared and no failure is listed anywhere.
+  bool passed() const;
+  uint64_t num_failures() const;
+};
+
+}  // namespace needle::verify
+
+#endif  // NEEDLE_CONVERTER_VERIFY_TENSOR_REPORT_H_
