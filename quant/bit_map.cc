@@ -65,8 +65,10 @@ bool NamesHead(std::string_view key) {
 }
 
 absl::Status CheckKey(std::string_view key, const std::vector<std::string>& names) {
+  // "layer" or "layer07" alone is no key of one layer, so it must not match a layer's name.
+  const bool one_layer = LayerOf(key).has_value();
   const bool matches = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    return std::string_view(name).starts_with(key);
+    return name.starts_with(key) && LayerOf(name).has_value() == one_layer;
   });
   if (matches) return absl::OkStatus();
   if (NamesHead(key)) {
