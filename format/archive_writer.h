@@ -15,8 +15,8 @@ namespace needle::format {
 
 class ArchiveWriter {
  public:
-  // Opens the temporary sibling of `target` and writes header, codebooks (kCodebookLength values)
-  // and directory. Errors as of AtomicFile.
+  // Opens the temporary sibling of `target` and writes header, codebooks
+  // (layout.header.codebook_len values, or Internal) and directory. Errors as of AtomicFile.
   static absl::StatusOr<ArchiveWriter> Create(const std::string& target, ArchiveLayout layout,
                                               std::span<const float> codebooks);
 
@@ -27,7 +27,7 @@ class ArchiveWriter {
   // at once.
   absl::Status WriteBlob(size_t position, std::span<const uint8_t> blob);
   // Writes part of a blob at `offset` from the blob's start, from any thread. The caller covers
-  // every byte once.
+  // every byte once. Internal when the part does not lie inside the blob.
   absl::Status WriteBlobPart(size_t position, uint64_t offset, std::span<const uint8_t> bytes);
 
   // Internal when a blob has not been covered in full; then syncs and renames. Nothing may be
@@ -36,6 +36,7 @@ class ArchiveWriter {
 
  private:
   ArchiveWriter(base::AtomicFile file, ArchiveLayout layout);
+  absl::Status CoverageError(size_t position, uint64_t found) const;
 
   base::AtomicFile file_;
   ArchiveLayout layout_;

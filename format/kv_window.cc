@@ -65,8 +65,8 @@ uint32_t EffectiveKvWindow(const Geometry& geometry, uint32_t configured) {
 }
 
 uint32_t SlicedKvWindow(const Geometry& full, const Geometry& sliced) {
-  const bool is_configured = full.kv_window > 0 && full.kv_window < BudgetKvWindow(full);
-  return EffectiveKvWindow(sliced, is_configured ? full.kv_window : 0);
+  const uint32_t budget = BudgetKvWindow(sliced);
+  return full.kv_window == BudgetKvWindow(full) ? budget : std::min(full.kv_window, budget);
 }
 
 }  // namespace needle::format

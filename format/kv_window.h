@@ -16,8 +16,9 @@ uint32_t BudgetKvWindow(const Geometry& geometry);
 uint32_t EffectiveKvWindow(const Geometry& geometry, uint32_t configured);
 
 // The header's kv_window of a slice: `full` is the archive's geometry, `sliced` that of the new
-// depth. A value below the full depth's budget is the config's own and is kept, capped by the new
-// budget; one equal to it becomes the new depth's budget.
+// depth. A value that equals the full depth's budget becomes the new depth's budget; any other
+// (also 0, which leaves the window to the device) is the config's own and is kept, capped by the
+// new budget.
 uint32_t SlicedKvWindow(const Geometry& full, const Geometry& sliced);
 
 }  // namespace needle::format

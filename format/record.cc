@@ -16,14 +16,14 @@ absl::Status TooLarge(const TensorSpec& spec) {
       absl::StrFormat("%s: the size does not fit in 64 bits", spec.name));
 }
 
-Record RecordOf(const TensorSpec& spec, Width width) {
+Record RecordOf(const TensorSpec& spec, const CqFormat& format) {
   Record record;
   record.dtype = static_cast<uint8_t>(spec.dtype);
   record.ndim = static_cast<uint8_t>(spec.shape.size());
   std::copy(spec.shape.begin(), spec.shape.end(), record.shape.begin());
   if (spec.dtype == DType::kCq) {
-    record.group = kGroup;
-    record.bits = static_cast<uint32_t>(width);
+    record.group = format.group;
+    record.bits = static_cast<uint32_t>(format.width);
   }
   return record;
 }
@@ -87,30 +87,37 @@ Record RecordAt(std::span<const uint8_t> file, const Header& header, size_t posi
 absl::StatusOr<ArchiveLayout> ArchiveLayout::Make(const Geometry& geometry, const Schema& schema,
                                                   std::span<const Width> widths,
                                                   uint64_t tokenizer_bytes) {
+  std::vector<CqFormat> formats;
+  formats.reserve(widths.size());
+  for (const Width width : widths) formats.push_back({width, kGroup});
+  return Make(Header{.geometry = geometry}, schema, formats, tokenizer_bytes);
+}
+
+absl::StatusOr<ArchiveLayout> ArchiveLayout::Make(const Header& header, const Schema& schema,
+                                                  std::span<const CqFormat> formats,
+                                                  uint64_t tokenizer_bytes) {
   const auto& tensors = schema.tensors();
-  if (widths.size() != tensors.size()) {
+  if (formats.size() != tensors.size()) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("%d widths for %d tensors", widths.size(), tensors.size()));
+        absl::StrFormat("%d widths for %d tensors", formats.size(), tensors.size()));
   }
-  ArchiveLayout layout;
-  layout.header = {geometry, static_cast<uint32_t>(tensors.size()), kCodebookLength};
-  layout.schema = schema;
+  ArchiveLayout layout = {.header = header, .schema = schema, .records = {}, .file_bytes = 0};
+  layout.header.num_tensors = static_cast<uint32_t>(tensors.size());
   layout.records.reserve(tensors.size());
-  uint64_t end = layout.DirectoryEnd();
+  layout.file_bytes = layout.DirectoryEnd();
   for (size_t i = 0; i < tensors.size(); ++i) {
-    Record record = RecordOf(tensors[i], widths[i]);
+    Record record = RecordOf(tensors[i], formats[i]);
     record.num_bytes = tokenizer_bytes;
     if (tensors[i].dtype != DType::kRaw) {
-      ASSIGN_OR_RETURN(record.num_bytes, BlobBytes(tensors[i], widths[i]));
+      ASSIGN_OR_RETURN(record.num_bytes, BlobBytes(tensors[i], formats[i].width, formats[i].group));
     }
-    const auto offset = base::CheckedRoundUp(end, kBlobAlignment);
-    const auto blob_end = offset ? base::CheckedAdd(*offset, record.num_bytes) : std::nullopt;
-    if (!blob_end) return TooLarge(tensors[i]);
+    const auto offset = base::CheckedRoundUp(layout.file_bytes, kBlobAlignment);
+    const auto end = offset ? base::CheckedAdd(*offset, record.num_bytes) : std::nullopt;
+    if (!end) return TooLarge(tensors[i]);
     record.offset = *offset;
-    end = *blob_end;
+    layout.file_bytes = *end;
     layout.records.push_back(record);
   }
-  layout.file_bytes = end;
   return layout;
 }
 

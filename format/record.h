@@ -42,6 +42,12 @@ uint64_t DirectoryEnd(const Header& header);
 // The record at `position` of the directory, which must lie inside `file`.
 Record RecordAt(std::span<const uint8_t> file, const Header& header, size_t position);
 
+// How a CQ tensor is stored.
+struct CqFormat {
+  Width width = Width::kCq2;
+  uint32_t group = kGroup;
+};
+
 // Where everything of an archive will lie, before anything is written.
 struct ArchiveLayout {
   Header header;
@@ -55,6 +61,13 @@ struct ArchiveLayout {
   static absl::StatusOr<ArchiveLayout> Make(const Geometry& geometry, const Schema& schema,
                                             std::span<const Width> widths,
                                             uint64_t tokenizer_bytes);
+  // The same for an archive that need not look as those written here: of `header`, geometry and
+  // codebook_len are read, and groups may be of any size.
+  static absl::StatusOr<ArchiveLayout> Make(const Header& header, const Schema& schema,
+                                            std::span<const CqFormat> formats,
+                                            uint64_t tokenizer_bytes);
+
+  // Offset of the first byte behind the directory.
   uint64_t DirectoryEnd() const { return format::DirectoryEnd(header); }
 };
 
