@@ -28,8 +28,8 @@ class Tokenizer {
 
   const format::TokenizerTable& table() const;
 
-  // Any bytes: those that are not UTF-8 become byte pieces, or unk without byte_fallback. Time is
-  // near-linear in the length.
+  // Any bytes (fewer than 2^32 - 3): those that are not UTF-8 become byte pieces, or unk without
+  // byte_fallback. Time is near-linear in the length.
   std::vector<uint32_t> Encode(std::string_view text) const;
   // Valid UTF-8: what is not becomes U+FFFD. Ids past the table are skipped.
   std::string Decode(std::span<const uint32_t> ids) const;
@@ -55,15 +55,10 @@ class StreamDecoder {
   std::string Finish();
 
  private:
-  std::string Release(bool final);
-
   const Tokenizer& tokenizer_;
   std::string pending_;  // bytes not yet returned
   bool at_start_ = true;
 };
-
-// `text` with each maximal ill-formed part replaced by U+FFFD (as browsers and Python do).
-std::string ReplaceInvalidUtf8(std::string_view text);
 
 }  // namespace needle::engine
 
