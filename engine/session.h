@@ -34,7 +34,8 @@ class Session {
   ~Session();
 
   // Runs one token. Returns its logits [LogitRows]; valid until the next call. OutOfRange: the
-  // session is at max_seq_len. InvalidArgument: token >= vocab. After an error nothing has changed.
+  // session is at max_seq_len. InvalidArgument: token >= vocab. After these nothing has changed.
+  // DataLoss: activations that are not finite; the session is then back at position 0.
   absl::StatusOr<std::span<const float>> Step(uint32_t token);
 
   // Runs `tokens` (at least one, else InvalidArgument) as a whole. Returns row-major
