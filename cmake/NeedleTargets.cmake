@@ -16,6 +16,9 @@ if(NEEDLE_SANITIZE)
     -fsanitize=${NEEDLE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(needle_options INTERFACE -fsanitize=${NEEDLE_SANITIZE})
 endif()
+if(NEEDLE_BUILD_FUZZERS)
+  target_compile_options(needle_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 
 # needle_library(<folder> SOURCES ... DEPS ... [PRIVATE_DEPS ...]): the static library needle_<folder>.
 function(needle_library folder)

@@ -123,7 +123,8 @@ absl::Status CheckShapeOfPosition(const RecordCheck& check) {
 
 using RecordRule = absl::Status (*)(const RecordCheck&);
 
-// In the specification's order, but for nbytes, which needs the rules of CQ to hold.
+// In the specification's order, but for nbytes, which needs the rules of CQ to hold and says less
+// than the rules of the position.
 constexpr auto kRecordRules = std::to_array<RecordRule>({
     CheckDType,
     CheckNumDims,
@@ -153,33 +154,45 @@ absl::Status CheckCodebookLength(const ArchiveParts& parts) {
                                              parts.schema.tensors()[position].name, cq->bits));
 }
 
-absl::Status GapError(const ArchiveParts& parts, size_t position, uint64_t at) {
-  return RecordError(
-      position, parts.schema.tensors()[position].name,
-      absl::StrFormat("byte %d of the gap before it is %d, want 0", at, parts.file[at]));
-}
-
-// Blobs follow each other in the order of their records, so none overlaps another; the first begins
-// at the first multiple of 64 from the end of the directory on; gaps are zero bytes.
-absl::Status CheckBlobsFollowEachOther(const ArchiveParts& parts) {
+// Blobs follow each other in the order of their records, so none overlaps another.
+absl::Status CheckBlobsDoNotOverlap(const ArchiveParts& parts) {
   uint64_t end = DirectoryEnd(parts.header);
+  std::string_view before = "the directory";
   for (size_t i = 0; i < parts.records.size(); ++i) {
     const Record& record = parts.records[i];
     const std::string& name = parts.schema.tensors()[i].name;
     if (record.offset < end) {
-      const std::string before = i == 0 ? "the directory" : parts.schema.tensors()[i - 1].name;
       return RecordError(i, name,
                          absl::StrFormat("offset %d, want at least %d, the end of %s",
                                          record.offset, end, before));
     }
-    if (i == 0 && record.offset - end >= kBlobAlignment) {
-      return RecordError(i, name,
-                         absl::StrFormat("offset %d, want the first multiple of %d from "
-                                         "the end of the directory, %d, on",
-                                         record.offset, kBlobAlignment, end));
+    end = record.offset + record.num_bytes;
+    before = name;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFirstBlobFollowsDirectory(const ArchiveParts& parts) {
+  const uint64_t end = DirectoryEnd(parts.header);
+  const uint64_t offset = parts.records[0].offset;
+  if (offset - end < kBlobAlignment) return absl::OkStatus();
+  return RecordError(
+      0, parts.schema.tensors()[0].name,
+      absl::StrFormat(
+          "offset %d, want the first multiple of %d from the end of the directory, %d, on", offset,
+          kBlobAlignment, end));
+}
+
+absl::Status CheckGapsAreZero(const ArchiveParts& parts) {
+  uint64_t end = DirectoryEnd(parts.header);
+  for (size_t i = 0; i < parts.records.size(); ++i) {
+    const Record& record = parts.records[i];
+    const auto found = FindNonZero(parts.file.subspan(end, record.offset - end));
+    if (found) {
+      return RecordError(i, parts.schema.tensors()[i].name,
+                         absl::StrFormat("byte %d of the gap before it is %d, want 0", end + *found,
+                                         parts.file[end + *found]));
     }
-    const auto gap = FindNonZero(parts.file.subspan(end, record.offset - end));
-    if (gap) return GapError(parts, i, end + *gap);
     end = record.offset + record.num_bytes;
   }
   return absl::OkStatus();
@@ -310,7 +323,9 @@ using PartsRule = absl::Status (*)(const ArchiveParts&);
 
 constexpr auto kPartsRules = std::to_array<PartsRule>({
     CheckCodebookLength,
-    CheckBlobsFollowEachOther,
+    CheckBlobsDoNotOverlap,
+    CheckFirstBlobFollowsDirectory,
+    CheckGapsAreZero,
     CheckFileEndsWithLastBlob,
     CheckCodebooks,
     CheckAllValues,

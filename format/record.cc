@@ -11,12 +11,12 @@
 namespace needle::format {
 namespace {
 
-absl::Status TooLarge(const TensorSpec& spec) {
-  return absl::InvalidArgumentError(
-      absl::StrFormat("%s: the size does not fit in 64 bits", spec.name));
-}
+absl::Status TooLarge() { return absl::InvalidArgumentError("the size does not fit in 64 bits"); }
 
-Record RecordOf(const TensorSpec& spec, const CqFormat& format) {
+// The record of a tensor whose blob is the first from byte `end` on; `raw_bytes`: its size when it
+// is RAW.
+absl::StatusOr<Record> PlaceRecord(const TensorSpec& spec, const CqFormat& format,
+                                   uint64_t raw_bytes, uint64_t end) {
   Record record;
   record.dtype = static_cast<uint8_t>(spec.dtype);
   record.ndim = static_cast<uint8_t>(spec.shape.size());
@@ -25,6 +25,13 @@ Record RecordOf(const TensorSpec& spec, const CqFormat& format) {
     record.group = format.group;
     record.bits = static_cast<uint32_t>(format.width);
   }
+  record.num_bytes = raw_bytes;
+  if (spec.dtype != DType::kRaw) {
+    ASSIGN_OR_RETURN(record.num_bytes, BlobBytes(spec, format.width, format.group));
+  }
+  const auto offset = base::CheckedRoundUp(end, kBlobAlignment);
+  if (!offset || !base::CheckedAdd(*offset, record.num_bytes)) return TooLarge();
+  record.offset = *offset;
   return record;
 }
 
@@ -64,14 +71,14 @@ void SerializeRecord(const Record& record, std::span<uint8_t, kRecordBytes> byte
 
 absl::StatusOr<uint64_t> BlobBytes(const TensorSpec& spec, Width width, uint32_t group) {
   if (spec.dtype == DType::kCq) {
-    const auto layout = CqLayout::Make(spec.shape[0], spec.shape[1], group, width);
-    if (!layout.ok()) return base::WithContext(layout.status(), spec.name);
-    return layout->num_bytes;
+    ASSIGN_OR_RETURN(const CqLayout layout,
+                     CqLayout::Make(spec.shape[0], spec.shape[1], group, width));
+    return layout.num_bytes;
   }
   const uint64_t value_bytes = spec.dtype == DType::kF32 ? 4 : 2;
   const auto values = NumValues(spec.shape);
   const auto bytes = values ? base::CheckedMul(*values, value_bytes) : std::nullopt;
-  if (!bytes) return TooLarge(spec);
+  if (!bytes) return TooLarge();
   return *bytes;
 }
 
@@ -106,17 +113,10 @@ absl::StatusOr<ArchiveLayout> ArchiveLayout::Make(const Header& header, const Sc
   layout.records.reserve(tensors.size());
   layout.file_bytes = layout.DirectoryEnd();
   for (size_t i = 0; i < tensors.size(); ++i) {
-    Record record = RecordOf(tensors[i], formats[i]);
-    record.num_bytes = tokenizer_bytes;
-    if (tensors[i].dtype != DType::kRaw) {
-      ASSIGN_OR_RETURN(record.num_bytes, BlobBytes(tensors[i], formats[i].width, formats[i].group));
-    }
-    const auto offset = base::CheckedRoundUp(layout.file_bytes, kBlobAlignment);
-    const auto end = offset ? base::CheckedAdd(*offset, record.num_bytes) : std::nullopt;
-    if (!end) return TooLarge(tensors[i]);
-    record.offset = *offset;
-    layout.file_bytes = *end;
-    layout.records.push_back(record);
+    auto record = PlaceRecord(tensors[i], formats[i], tokenizer_bytes, layout.file_bytes);
+    if (!record.ok()) return base::WithContext(record.status(), tensors[i].name);
+    layout.file_bytes = record->offset + record->num_bytes;
+    layout.records.push_back(*record);
   }
   return layout;
 }
