@@ -8,6 +8,7 @@
 #include "format/width.h"
 #include "quant/encode_kernel.h"
 #include "quant/rotate.h"
+#include "quant/simd.h"
 
 namespace needle::quant {
 namespace {
@@ -81,7 +82,8 @@ absl::StatusOr<EncodeStats> EncodeRows(std::span<const float> weights, size_t co
                       .norms = norms};
   RETURN_IF_ERROR(CheckSizes(job));
   EncodeStats stats;
-  const size_t bad = EncodeGroupsPortable(job, stats);
+  const bool portable = UsePortable() || codebook.group() != kSimdGroup;
+  const size_t bad = portable ? EncodeGroupsPortable(job, stats) : EncodeGroupsSimd(job, stats);
   if (bad != kNoBadGroup) return BadGroup(job, bad, first_row);
   return stats;
 }

@@ -3,6 +3,7 @@
 #ifndef NEEDLE_QUANT_ENCODE_KERNEL_H_
 #define NEEDLE_QUANT_ENCODE_KERNEL_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -30,6 +31,19 @@ inline constexpr size_t kNoBadGroup = std::numeric_limits<size_t>::max();
 // Encodes the groups in order and adds to `stats`; stops at the first group whose norm is NaN or
 // above 65504 and returns its number (row * groups + group), else kNoBadGroup.
 size_t EncodeGroupsPortable(const EncodeJob& job, EncodeStats& stats);
+
+// The same bits; codebook->group() must be 128.
+size_t EncodeGroupsSimd(const EncodeJob& job, EncodeStats& stats);
+
+// The divisor of a vanishing norm.
+inline constexpr float kMinNorm = 1e-12F;
+
+// The weights of group `number` (row * groups + group): fewer than a whole group at a row's end.
+inline std::span<const float> GroupWeights(const EncodeJob& job, size_t number) {
+  const size_t column = number % job.groups * job.codebook->group();
+  return job.weights.subspan(number / job.groups * job.cols + column,
+                             std::min<size_t>(job.codebook->group(), job.cols - column));
+}
 
 // Counts a group whose norm is below f16's normal range; `group` are its weights as they came.
 void CountSmallNorm(std::span<const float> group, EncodeStats& stats);

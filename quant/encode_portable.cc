@@ -11,8 +11,6 @@
 namespace needle::quant {
 namespace {
 
-constexpr float kMinNorm = 1e-12F;
-
 // The f32 squared error of one group, summed as SumOfSquares does.
 float SquaredError(std::span<const float> rotated, std::span<const uint8_t> codes,
                    std::span<const float> entries, float norm) {
@@ -38,9 +36,7 @@ size_t EncodeGroupsPortable(const EncodeJob& job, EncodeStats& stats) {
   std::vector<float> rotated(group);
   std::vector<uint8_t> codes(group);
   for (size_t number = 0; number < job.rows * job.groups; ++number) {
-    const size_t column = number % job.groups * group;
-    const auto weights = job.weights.subspan(number / job.groups * job.cols + column,
-                                             std::min(group, job.cols - column));
+    const auto weights = GroupWeights(job, number);
     std::fill(std::copy(weights.begin(), weights.end(), rotated.begin()), rotated.end(), 0.0F);
     Rotate(rotated, codebook.group());
     const float squares = SumOfSquares(rotated);
