@@ -75,8 +75,8 @@ Divergence Summarize(std::span<const PositionScore> scores) {
   std::vector<double> values;
   uint64_t same = 0;
   for (const PositionScore& score : scores) {
-    result.not_finite += score.finite ? 0 : 1;
-    same += score.finite && score.same_top ? 1 : 0;
+    result.not_finite += score.finite ? 0U : 1U;
+    same += score.finite && score.same_top ? 1U : 0U;
     values.push_back(score.kl);
   }
   result.top1 = static_cast<double>(same) / static_cast<double>(scores.size());

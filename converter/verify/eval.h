@@ -47,12 +47,12 @@ struct CallCounts {
 struct RunResult {
   std::string label;
   engine::Numerics numerics = engine::Numerics::kFloat;
-  CallCounts calls;
+  CallCounts calls = {};
   // Teacher-forced: over the answer (with <|im_end|>) and EOS.
   uint64_t positions = 0;
   double perplexity = 1;
   // Against the first run; not in the first run itself.
-  std::optional<Divergence> divergence;
+  std::optional<Divergence> divergence = std::nullopt;
   double sequences_exact = 0;  // share of examples where all most likely tokens are the first run's
 };
 
@@ -60,9 +60,9 @@ struct RunResult {
 struct ChangedAnswer {
   size_t line = 0;
   std::string query;
-  std::string wanted;                // compact JSON
-  std::vector<std::string> answers;  // one for each run
-  std::vector<bool> exact;           // one for each run
+  std::string wanted = {};                // compact JSON
+  std::vector<std::string> answers = {};  // one for each run
+  std::vector<bool> exact = {};           // one for each run
 };
 
 struct EvalReport {
@@ -82,13 +82,6 @@ absl::StatusOr<EvalReport> Evaluate(std::span<const EvalRun> runs,
                                     const engine::Tokenizer& tokenizer,
                                     std::span<const EvalExample> examples,
                                     const EvalOptions& options);
-
-// Prompt, answer and EOS as ids, and where the answer starts.
-struct TaughtTokens {
-  std::vector<uint32_t> tokens;
-  size_t answer_start = 0;
-};
-TaughtTokens EncodeTaught(const engine::Tokenizer& tokenizer, const EvalExample& example);
 
 }  // namespace needle::verify
 

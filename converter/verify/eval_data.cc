@@ -132,4 +132,17 @@ std::string AnswerText(const EvalExample& example) {
                       "</tool_call><|im_end|>");
 }
 
+TaughtTokens EncodeTaught(const engine::Tokenizer& tokenizer, const EvalExample& example) {
+  TaughtTokens taught{.tokens = engine::EncodePrompt(tokenizer, example.request)};
+  taught.answer_start = taught.tokens.size();
+  // The answer starts with a marker, where the encoding starts anew: encoding it apart from the
+  // prompt gives the ids of the whole, unless the tokenizer puts a space in front of every text.
+  const std::string text = engine::RenderPrompt(example.request) + AnswerText(example);
+  const std::vector<uint32_t> ids = tokenizer.Encode(text);
+  taught.tokens.insert(taught.tokens.end(),
+                       ids.begin() + static_cast<ptrdiff_t>(taught.answer_start - 1), ids.end());
+  taught.tokens.push_back(tokenizer.table().eos_id);
+  return taught;
+}
+
 }  // namespace needle::verify

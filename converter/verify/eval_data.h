@@ -3,6 +3,7 @@
 #define NEEDLE_CONVERTER_VERIFY_EVAL_DATA_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,13 +11,14 @@
 #include "absl/status/statusor.h"
 #include "base/json.h"
 #include "engine/prompt.h"
+#include "engine/tokenizer.h"
 
 namespace needle::verify {
 
 struct EvalExample {
   size_t line = 0;  // in the file, from 1
-  engine::PromptRequest request;
-  std::string reasoning;                     // empty: none
+  engine::PromptRequest request = {};
+  std::string reasoning = {};                // empty: none
   base::Json answers = base::Json::array();  // of {"name": text, "arguments": object}, in order
 };
 
@@ -35,6 +37,13 @@ absl::StatusOr<std::vector<EvalExample>> ReadExamples(const std::string& path,
 
 // The answer as it is taught, after the prompt: reasoning, calls as compact JSON, <|im_end|>.
 std::string AnswerText(const EvalExample& example);
+
+// Prompt, answer and EOS as ids, and where the answer starts.
+struct TaughtTokens {
+  std::vector<uint32_t> tokens = {};
+  size_t answer_start = 0;
+};
+TaughtTokens EncodeTaught(const engine::Tokenizer& tokenizer, const EvalExample& example);
 
 }  // namespace needle::verify
 

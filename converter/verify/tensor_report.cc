@@ -1,6 +1,8 @@
 #include "converter/verify/tensor_report.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace needle::verify {
 
@@ -16,6 +18,22 @@ std::string_view MatchName(Match match) {
       return "differs";
   }
   return "";
+}
+
+void AppendFailures(const std::vector<std::string>& texts, std::vector<std::string>& failures) {
+  for (const std::string& text : texts) {
+    if (failures.size() < kListedFailures) failures.push_back(text);
+  }
+}
+
+double RelativeError(double squared_error, double squared_values) {
+  if (squared_error == 0) return 0;
+  if (squared_values == 0) return std::numeric_limits<double>::infinity();
+  return squared_error / squared_values;
+}
+
+void KeepWorst(const WorstGroup& candidate, WorstGroup& worst) {
+  if (!(candidate.nmse <= worst.nmse) && !std::isnan(worst.nmse)) worst = candidate;
 }
 
 bool TensorsReport::passed() const { return !tensors.empty() && num_failures() == 0; }

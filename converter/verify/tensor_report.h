@@ -31,33 +31,43 @@ struct WorstGroup {
   double nmse = 0;  // squared error over squared values; 0 when nothing differs
 };
 
+// Failures that are put in words for one tensor; all are counted.
+inline constexpr size_t kListedFailures = 4;
+// Adds `texts` while there are fewer than that.
+void AppendFailures(const std::vector<std::string>& texts, std::vector<std::string>& failures);
+
+// squared_error / squared_values; 0 for no error, infinity for an error where there are no values.
+double RelativeError(double squared_error, double squared_values);
+// Makes `candidate` the worst when its error is larger, or NaN: nothing is worse.
+void KeepWorst(const WorstGroup& candidate, WorstGroup& worst);
+
 struct TensorCheck {
-  size_t position = 0;  // in the archive's directory
-  std::string name;     // canonical
+  size_t position = 0;    // in the archive's directory
+  std::string name = {};  // canonical
   format::DType dtype = format::DType::kF16;
-  std::optional<format::Width> width;  // CQ only
+  std::optional<format::Width> width = {};  // CQ only
   Match match = Match::kIdentical;
   uint64_t values = 0;  // compared, without padding
   uint64_t groups = 0;  // compared
   double nmse = 0;      // of the tensor
   double theory = 0;    // CQ against floats: what the width gives on Gaussian weights; else 0
-  WorstGroup worst;
+  WorstGroup worst = {};
   // CQ against floats: groups that are bit for bit those of plain rounding; permitted ties.
   uint64_t plain_groups = 0;
   uint64_t index_ties = 0;
   uint64_t norm_ties = 0;
-  uint64_t bad_groups = 0;            // that broke a limit
-  std::vector<std::string> failures;  // the first few, each "name: row R, group G: ..."
+  uint64_t bad_groups = 0;                 // that broke a limit
+  std::vector<std::string> failures = {};  // the first few, each "name: row R, group G: ..."
 };
 
 struct TensorsReport {
-  std::string archive;
-  std::string against;               // what the tensors were compared with
-  std::vector<TensorCheck> tensors;  // those that were compared, in file order
-  uint64_t values = 0;               // compared, in all of them
-  std::vector<std::string>
-      failures;  // of the whole: geometry, missing, extra, misshapen, too many ties
-  std::vector<std::string> notes;  // what was not compared, and why
+  std::string archive = {};
+  std::string against = {};               // what the tensors were compared with
+  std::vector<TensorCheck> tensors = {};  // those that were compared, in file order
+  uint64_t values = 0;                    // compared, in all of them
+  // Of the whole: geometry, missing, extra, misshapen, too many ties.
+  std::vector<std::string> failures = {};
+  std::vector<std::string> notes = {};  // what was not compared, and why
 
   // Something was compared and no failure is listed anywhere.
   bool passed() const;

@@ -35,16 +35,16 @@ struct ForwardOptions {
 };
 
 struct ForwardReport {
-  std::string reference;  // names and numerics of both sides
-  std::string archive;
+  std::string reference = {};  // names and numerics of both sides
+  std::string archive = {};
   engine::Numerics reference_numerics = engine::Numerics::kFloat;
   engine::Numerics archive_numerics = engine::Numerics::kKernel;
   size_t sequences = 0;
-  Divergence divergence;            // over all positions
+  Divergence divergence = {};       // over all positions
   double reference_perplexity = 1;  // of the next token, over `predicted` positions
   double archive_perplexity = 1;
   uint64_t predicted = 0;
-  std::vector<std::string> failures;
+  std::vector<std::string> failures = {};
 
   bool passed() const { return failures.empty(); }
 };

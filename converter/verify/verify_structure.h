@@ -20,9 +20,9 @@ struct StructureOptions {
 };
 
 struct StructureReport {
-  std::string archive;
+  std::string archive = {};
   uint64_t tensors = 0;
-  std::map<format::Width, uint64_t> cq_tensors;  // by width
+  std::map<format::Width, uint64_t> cq_tensors = {};  // by width
   uint64_t fp16_tensors = 0;
   uint64_t fp32_tensors = 0;
   uint64_t raw_tensors = 0;
@@ -31,11 +31,11 @@ struct StructureReport {
   uint64_t zero_norms = 0;       // groups that decode to zero
   uint64_t subnormal_norms = 0;  // below f16's normal range, not zero
   // Which codebooks the file carries; nothing when they are of no known kind, or not there.
-  std::optional<quant::CodebookKind> codebooks;
-  uint32_t budget_kv_window = 0;      // what a build without a configured window gives
-  std::vector<std::string> failures;  // each names field or tensor, row and group
-  uint64_t num_failures = 0;          // also those that were too many to list
-  std::vector<std::string> notes;     // unusual, but no fault
+  std::optional<quant::CodebookKind> codebooks = {};
+  uint32_t budget_kv_window = 0;           // what a build without a configured window gives
+  std::vector<std::string> failures = {};  // each names field or tensor, row and group
+  uint64_t num_failures = 0;               // also those that were too many to list
+  std::vector<std::string> notes = {};     // unusual, but no fault
 
   bool passed() const { return num_failures == 0; }
 };

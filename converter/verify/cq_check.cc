@@ -1,0 +1,234 @@
+#include "converter/verify/cq_check.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "base/endian.h"
+#include "base/half.h"
+#include "base/status_macros.h"
+#include "quant/encode.h"
+#include "quant/pack.h"
+
+namespace needle::verify {
+namespace {
+
+// Float rounding of an encoder that rotates by an f32 matrix product, relative to the group's norm:
+// n * 2^-24 for the n products of a coordinate (Higham, gamma_n), whose magnitudes sum to at most
+// the norm (Cauchy-Schwarz). The norm itself and the division stay within the same.
+double RoundingSlack(uint32_t group) { return std::ldexp(static_cast<double>(group), -24); }
+
+// H times `values` in f64, far more exact than what is judged.
+void RotateInF64(std::span<double> values) {
+  for (size_t stride = 1; stride < values.size(); stride *= 2) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      if ((i & stride) != 0) continue;
+      const double a = values[i];
+      const double b = values[i + stride];
+      values[i] = a + b;
+      values[i + stride] = a - b;
+    }
+  }
+  const double scale = 1 / std::sqrt(static_cast<double>(values.size()));
+  for (double& value : values) value *= scale;
+}
+
+double Norm(std::span<const double> values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return std::sqrt(sum);
+}
+
+// Whether `unit` lies in the cell of entry `level`, or within `slack` of it.
+bool InCell(std::span<const float> entries, size_t level, double unit, double slack) {
+  const auto midpoint = [&entries](size_t low) {
+    return (static_cast<double>(entries[low]) + static_cast<double>(entries[low + 1])) / 2;
+  };
+  if (level > 0 && unit < midpoint(level - 1) - slack) return false;
+  return level + 1 == entries.size() || unit <= midpoint(level) + slack;
+}
+
+}  // namespace
+
+void Correlation::Add(double a, double b) {
+  ++count;
+  x += a, y += b, xx += a * a, yy += b * b, xy += a * b;
+}
+
+void Correlation::Add(const Correlation& other) {
+  count += other.count;
+  x += other.x, y += other.y, xx += other.xx, yy += other.yy, xy += other.xy;
+}
+
+double Correlation::Value() const {
+  const double n = static_cast<double>(count);
+  const double var_x = std::max(0.0, n * xx - x * x);
+  const double var_y = std::max(0.0, n * yy - y * y);
+  // Below this, what is left of the difference of large sums is rounding.
+  const bool x_constant = var_x <= 1e-9 * n * xx;
+  const bool y_constant = var_y <= 1e-9 * n * yy;
+  if (x_constant || y_constant) return x_constant && y_constant ? 1U : 0U;
+  return (n * xy - x * y) / std::sqrt(var_x * var_y);
+}
+
+void CqTally::Add(const CqTally& next) {
+  groups += next.groups;
+  plain_groups += next.plain_groups;
+  index_ties += next.index_ties;
+  norm_ties += next.norm_ties;
+  other_groups += next.other_groups;
+  other_norms += next.other_norms;
+  over_limit += next.over_limit;
+  squared_error += next.squared_error;
+  squared_weights += next.squared_weights;
+  KeepWorst(next.worst, worst);
+  norms.Add(next.norms);
+  AppendFailures(next.other_texts, other_texts);
+  AppendFailures(next.over_texts, over_texts);
+}
+
+// A group that is not bit for bit plain rounding's.
+struct CqRowCheck::Group {
+  double norm = 0;  // of the source
+  uint64_t index_ties = 0;
+  uint64_t wrong_indices = 0;  // neither plain rounding's nor ties
+  size_t first_wrong = 0;
+  bool invalid_crumb = false;
+  bool norm_differs = false;
+  bool norm_tie = false;
+  double squared_error = 0;
+  double squared_weights = 0;
+  double fitting_norm = 0;  // the least-squares norm of the stored indices
+
+  bool IndicesPlain() const { return wrong_indices == 0 && !invalid_crumb; }
+  bool Plain() const { return IndicesPlain() && (!norm_differs || norm_tie); }
+};
+
+CqRowCheck::CqRowCheck(const format::CqView& view, const quant::Codebook& codebook,
+                       double max_group_nmse)
+    : view_(view),
+      codebook_(codebook),
+      max_group_nmse_(max_group_nmse),
+      group_bytes_(view.layout.row_bytes / view.layout.groups),
+      plain_bytes_(group_bytes_),
+      plain_codes_(view.group),
+      stored_codes_(view.group),
+      rotated_(view.group) {}
+
+absl::Status CqRowCheck::Check(std::span<const float> weights, uint64_t row, CqTally& tally) {
+  others_.clear();
+  row_squared_weights_ = 0;
+  for (uint64_t group = 0; group < view_.layout.groups; ++group) {
+    const uint64_t begin = group * view_.group;
+    const auto values =
+        weights.subspan(begin, std::min<uint64_t>(view_.group, weights.size() - begin));
+    const uint64_t place = row * view_.layout.groups + group;
+    stored_bytes_ = view_.indices.subspan(place * group_bytes_, group_bytes_);
+    stored_norm_ = base::LoadLe<uint16_t>(&view_.norms[2 * place]);
+    ASSIGN_OR_RETURN(const quant::EncodeStats stats,
+                     quant::EncodeRows(values, values.size(), row, codebook_, plain_bytes_,
+                                       std::span<uint16_t>(&plain_norm_, 1)));
+    ++tally.groups;
+    row_squared_weights_ += stats.squared_weights;
+    if (plain_norm_ == stored_norm_ && std::ranges::equal(plain_bytes_, stored_bytes_)) {
+      ++tally.plain_groups;
+      tally.squared_error += stats.squared_error;
+      KeepWorst({row, group, stats.RelativeError()}, tally.worst);
+    } else {
+      Judge(values, row, group, tally);
+    }
+  }
+  tally.squared_weights += row_squared_weights_;
+  ApplyLimit(row, tally);
+  return absl::OkStatus();
+}
+
+void CqRowCheck::Judge(std::span<const float> weights, uint64_t row, uint64_t group,
+                       CqTally& tally) {
+  std::fill(std::copy(weights.begin(), weights.end(), rotated_.begin()), rotated_.end(), 0.0);
+  RotateInF64(rotated_);
+  Group result{.norm = Norm(rotated_)};
+  JudgeIndices(result);
+  MeasureError(result);
+  tally.squared_error += result.squared_error;
+  KeepWorst({row, group, RelativeError(result.squared_error, result.squared_weights)}, tally.worst);
+  tally.index_ties += result.index_ties;
+  tally.norm_ties += result.norm_tie ? 1U : 0U;
+  if (result.Plain()) return;
+  ++tally.other_groups;
+  tally.other_norms += result.IndicesPlain() ? 1U : 0U;
+  tally.norms.Add(result.fitting_norm, static_cast<double>(base::F32FromF16(stored_norm_)));
+  others_.push_back({group, result.squared_error, result.squared_weights, Describe(result)});
+}
+
+void CqRowCheck::JudgeIndices(Group& result) {
+  quant::UnpackRow(view_.width, stored_bytes_, stored_codes_);
+  quant::UnpackRow(view_.width, plain_bytes_, plain_codes_);
+  const double slack = RoundingSlack(view_.group);
+  const double divisor = std::max(result.norm, 1e-12);
+  for (size_t i = 0; i < stored_codes_.size(); ++i) {
+    if (stored_codes_[i] == plain_codes_[i]) continue;
+    if (InCell(codebook_.entries(), stored_codes_[i], rotated_[i] / divisor, slack)) {
+      ++result.index_ties;
+    } else if (result.wrong_indices++ == 0) {
+      result.first_wrong = i;
+    }
+  }
+  // Only the crumb that stands for no weight unpacks to the same codes from other bytes.
+  result.invalid_crumb =
+      stored_codes_ == plain_codes_ && !std::ranges::equal(plain_bytes_, stored_bytes_);
+  result.norm_differs = stored_norm_ != plain_norm_;
+  const uint16_t low = base::F16FromF32(static_cast<float>(result.norm * (1 - slack)));
+  const uint16_t high = base::F16FromF32(static_cast<float>(result.norm * (1 + slack)));
+  result.norm_tie = result.norm_differs && stored_norm_ >= low && stored_norm_ <= high;
+}
+
+void CqRowCheck::MeasureError(Group& result) const {
+  const double norm = static_cast<double>(base::F32FromF16(stored_norm_));
+  double product = 0;
+  double entries_squared = 0;
+  for (size_t i = 0; i < rotated_.size(); ++i) {
+    const double entry = static_cast<double>(codebook_.entries()[stored_codes_[i]]);
+    const double error = entry * norm - rotated_[i];
+    result.squared_error += error * error;
+    product += entry * rotated_[i];
+    entries_squared += entry * entry;
+  }
+  result.squared_weights = result.norm * result.norm;
+  result.fitting_norm = entries_squared > 0 ? product / entries_squared : 0;
+}
+
+std::string CqRowCheck::Describe(const Group& group) const {
+  std::string text;
+  if (group.norm_differs && !group.norm_tie) {
+    text = absl::StrFormat("norm %g (0x%04X), plain rounding gives %g (0x%04X)",
+                           base::F32FromF16(stored_norm_), stored_norm_,
+                           base::F32FromF16(plain_norm_), plain_norm_);
+  }
+  if (group.wrong_indices > 0) {
+    absl::StrAppendFormat(&text,
+                          "%s%d of %d indices, the first at %d of the group: level %d, "
+                          "plain rounding gives %d",
+                          text.empty() ? "" : "; ", group.wrong_indices, stored_codes_.size(),
+                          group.first_wrong, stored_codes_[group.first_wrong],
+                          plain_codes_[group.first_wrong]);
+  }
+  if (group.invalid_crumb) text += text.empty() ? "an invalid crumb" : "; an invalid crumb";
+  return text;
+}
+
+void CqRowCheck::ApplyLimit(uint64_t row, CqTally& tally) {
+  const double mean = row_squared_weights_ / static_cast<double>(view_.layout.groups);
+  for (OtherGroup& other : others_) {
+    const std::string place = absl::StrFormat("row %d, group %d: ", row, other.group);
+    if (tally.other_texts.size() < kListedFailures) tally.other_texts.push_back(place + other.text);
+    const double nmse = RelativeError(other.squared_error, std::max(other.squared_weights, mean));
+    if (nmse <= max_group_nmse_) continue;
+    ++tally.over_limit;
+    if (tally.over_texts.size() >= kListedFailures) continue;
+    tally.over_texts.push_back(absl::StrFormat(
+        "%serror %.4g of the weights' squares, want at most %g", place, nmse, max_group_nmse_));
+  }
+}
+
+}  // namespace needle::verify

@@ -1,0 +1,92 @@
+// converter/verify/cq_check.h: rows of a CQ tensor against the floats they were made from.
+// Specification: "Encoding one group", "Determinism" (the permitted ties).
+#ifndef NEEDLE_CONVERTER_VERIFY_CQ_CHECK_H_
+#define NEEDLE_CONVERTER_VERIFY_CQ_CHECK_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "converter/verify/tensor_report.h"
+#include "format/archive.h"
+#include "quant/codebook.h"
+
+namespace needle::verify {
+
+// Sums for the correlation of two series.
+struct Correlation {
+  uint64_t count = 0;
+  double x = 0, y = 0, xx = 0, yy = 0, xy = 0;
+  void Add(double a, double b);
+  void Add(const Correlation& other);
+  // 0 when one series does not vary and the other does; 1 when neither does.
+  double Value() const;
+};
+
+// What comparing rows gave. Every group is one of: bit for bit plain rounding, plain rounding but
+// for permitted ties, or other.
+struct CqTally {
+  uint64_t groups = 0;
+  uint64_t plain_groups = 0;
+  uint64_t index_ties = 0;
+  uint64_t norm_ties = 0;
+  uint64_t other_groups = 0;
+  uint64_t other_norms = 0;  // of the other groups: those whose indices are plain rounding's
+  uint64_t over_limit = 0;   // of the other groups: past max_group_nmse, or no number at all
+  double squared_error = 0;  // of stored values, in the rotated domain, padding included
+  double squared_weights = 0;
+  WorstGroup worst;
+  Correlation norms;  // of the other groups: the norm that fits the stored indices best, the stored
+  std::vector<std::string> other_texts;  // the first few
+  std::vector<std::string> over_texts;
+
+  // `next`: of the rows that follow.
+  void Add(const CqTally& next);
+};
+
+// Compares rows of one tensor. Holds buffers: one for each thread. View and codebook must outlive
+// it.
+class CqRowCheck {
+ public:
+  CqRowCheck(const format::CqView& view, const quant::Codebook& codebook, double max_group_nmse);
+
+  // `weights`: row `row` of the source, view.layout.cols values. Adds to `tally`. DataLoss: as of
+  // quant::EncodeRows, for the source's values.
+  absl::Status Check(std::span<const float> weights, uint64_t row, CqTally& tally);
+
+ private:
+  struct Group;
+  void Judge(std::span<const float> weights, uint64_t row, uint64_t group, CqTally& tally);
+  void JudgeIndices(Group& result);
+  void MeasureError(Group& result) const;
+  std::string Describe(const Group& group) const;
+  void ApplyLimit(uint64_t row, CqTally& tally);
+
+  format::CqView view_;
+  const quant::Codebook& codebook_;
+  double max_group_nmse_;
+  uint64_t group_bytes_;  // packed indices of a group
+  // Of the group at hand.
+  std::vector<uint8_t> plain_bytes_;
+  uint16_t plain_norm_ = 0;
+  std::span<const uint8_t> stored_bytes_;
+  uint16_t stored_norm_ = 0;
+  std::vector<uint8_t> plain_codes_;
+  std::vector<uint8_t> stored_codes_;
+  std::vector<double> rotated_;
+  // Of the row at hand.
+  struct OtherGroup {
+    uint64_t group;
+    double squared_error;
+    double squared_weights;
+    std::string text;
+  };
+  std::vector<OtherGroup> others_;
+  double row_squared_weights_ = 0;
+};
+
+}  // namespace needle::verify
+
+#endif  // NEEDLE_CONVERTER_VERIFY_CQ_CHECK_H_
