@@ -18,24 +18,22 @@ absl::Status TensorCountError(const Header& header, std::string_view wanted) {
       absl::StrFormat("num_tensors: %d, want %s", header.num_tensors, wanted));
 }
 
-// The schema that geometry and directory agree on. At most one record may follow the heads: the
-// tokenizer.
+// The schema that geometry and directory agree on. One record may follow the heads: the tokenizer.
 absl::StatusOr<Schema> DeriveSchema(std::span<const uint8_t> file, const Header& header) {
   ASSIGN_OR_RETURN(const Schema body, Schema::Make(header.geometry, {}, false));
-  const size_t body_size = body.tensors().size();
-  if (header.num_tensors < body_size) {
-    return TensorCountError(header, absl::StrFormat("at least %d", body_size));
+  const size_t first_head = body.tensors().size();
+  if (header.num_tensors < first_head) {
+    return TensorCountError(header, absl::StrFormat("at least %d", first_head));
   }
-  ASSIGN_OR_RETURN(std::vector<HeadShape> heads, DeriveHeadShapes(file, header, body_size));
-  auto bare = Schema::Make(header.geometry, heads, false);
-  if (!bare.ok()) return absl::DataLossError(bare.status().message());
-  const size_t bare_size = bare->tensors().size();
-  if (header.num_tensors == bare_size) return bare;
-  if (header.num_tensors != bare_size + 1) {
+  ASSIGN_OR_RETURN(DerivedHeads heads, DeriveHeadShapes(file, header, first_head));
+  const bool has_tokenizer = header.num_tensors == heads.end + 1;
+  if (!has_tokenizer && header.num_tensors != heads.end) {
     return TensorCountError(
-        header, absl::StrFormat("%d, or %d with a tokenizer", bare_size, bare_size + 1));
+        header, absl::StrFormat("%d, or %d with a tokenizer", heads.end, heads.end + 1));
   }
-  return Schema::Make(header.geometry, std::move(heads), true);
+  auto schema = Schema::Make(header.geometry, std::move(heads.shapes), has_tokenizer);
+  if (!schema.ok()) return absl::DataLossError(schema.status().message());
+  return schema;
 }
 
 absl::StatusOr<std::vector<Record>> ReadRecords(std::span<const uint8_t> file, const Header& header,

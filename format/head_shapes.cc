@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/checked.h"
@@ -23,18 +24,18 @@ class HeadReader {
   HeadReader(std::span<const uint8_t> file, const Header& header, size_t first)
       : file_(file), header_(header), position_(first) {}
 
-  absl::StatusOr<std::vector<HeadShape>> Read() {
+  absl::StatusOr<DerivedHeads> Read() {
     std::vector<HeadShape> heads;
-    if (NumLeft() == 0) return heads;
     RETURN_IF_ERROR(RefuseWhistle());
-    if (NumLeft() == 1) return heads;  // The tokenizer.
-    ASSIGN_OR_RETURN(const std::vector<HeadKind> kinds, ReadManifest());
-    for (const HeadKind kind : kinds) {
-      ASSIGN_OR_RETURN(const HeadShape head, ReadHead(kind));
-      heads.push_back(head);
+    if (NumLeft() > 1) {
+      ASSIGN_OR_RETURN(const std::vector<HeadKind> kinds, ReadManifest());
+      for (const HeadKind kind : kinds) {
+        ASSIGN_OR_RETURN(const HeadShape head, ReadHead(kind));
+        heads.push_back(head);
+      }
+      RETURN_IF_ERROR(RefuseWhistle());
     }
-    RETURN_IF_ERROR(RefuseWhistle());
-    return heads;
+    return DerivedHeads{std::move(heads), position_};
   }
 
  private:
@@ -133,8 +134,8 @@ class HeadReader {
 
 }  // namespace
 
-absl::StatusOr<std::vector<HeadShape>> DeriveHeadShapes(std::span<const uint8_t> file,
-                                                        const Header& header, size_t first) {
+absl::StatusOr<DerivedHeads> DeriveHeadShapes(std::span<const uint8_t> file, const Header& header,
+                                              size_t first) {
   return HeadReader(file, header, first).Read();
 }
 
