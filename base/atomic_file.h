@@ -58,6 +58,7 @@ class AtomicFile {
   std::string temporary_;
   int descriptor_ = -1;
   uint64_t appended_ = 0;
+  uint64_t written_ = 0;  // by all calls; updated atomically
 };
 
 }  // namespace needle::base
