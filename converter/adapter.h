@@ -24,9 +24,9 @@ struct LoraPair {
   std::vector<float> b_values;
 
   uint64_t rank() const { return a.back(); }
-  // The change of the leaf's value at [layer, in, out] before rounding: the sum over the rank in
+  // A times B where the leaf's value number `leaf_index` (row-major) lies: the sum over the rank in
   // ascending order, in f32.
-  float Product(uint64_t layer, uint64_t in, uint64_t out) const;
+  float Product(uint64_t leaf_index) const;
 };
 
 // A value type; its factors are in memory.
@@ -56,9 +56,9 @@ class Adapter {
   std::vector<LoraPair> pairs_;
 };
 
-// A leaf's value after the merge of one pair: the product times `scale`, rounded to the leaf's
-// type, added, rounded again.
-double MergedValue(LeafType type, double weight, float product, float scale);
+// A leaf's value after the merge of one pair: the product times `scale` is rounded to the leaf's
+// type, added, and the sum rounded again. `weight` is a value of `type`, and so is the result.
+double MergedValue(quant::SourceType type, double weight, float product, float scale);
 
 }  // namespace needle::converter
 

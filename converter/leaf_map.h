@@ -16,18 +16,19 @@
 
 namespace needle::converter {
 
-// A leaf seen as [rows, cols] in archive orientation: the archive tensor's values in row-major
-// order are the leaf's values with `axes` as nested loops, outermost first.
+// An axis of a leaf, and which of its indices are read.
 struct LeafAxis {
   uint32_t leaf_axis = 0;
-  std::vector<uint32_t> indices;  // in this order; empty: all of the axis
+  std::vector<uint32_t> indices;  // in this order; empty: all
 };
+
+// A leaf as an archive tensor sees it: the tensor's values in row-major order are the leaf's values
+// with `axes` as nested loops, outermost first.
 struct LeafBinding {
   std::string path;
-  std::vector<uint64_t> shape;  // what the leaf's must be
-  std::vector<LeafAxis> axes;   // an axis of the leaf that is missing here has index `fixed_index`
-  uint32_t fixed_axis = 0;      // read when axes.size() < shape.size()
-  uint32_t fixed_index = 0;
+  std::vector<uint64_t> shape;  // that the leaf must have
+  std::vector<LeafAxis> axes;
+  std::optional<uint32_t> layer;  // index on the leaf's axis 0, when `axes` leaves that one out
 };
 
 // How `spec` of a result is read from the tree. `full` is the whole model's geometry, `selection`
