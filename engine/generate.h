@@ -21,7 +21,7 @@ struct GenerateOptions {
   uint64_t seed = 0;      // of the sampler; the same seed gives the same tokens on every machine
   uint32_t eos_id = 1;
   // Called with each new token (not EOS); false stops. May be empty.
-  std::function<bool(uint32_t token)> on_token;
+  std::function<bool(uint32_t token)> on_token = {};
 };
 
 enum class StopReason { kEos, kLength, kContext, kCallback };  // kContext: max_seq_len is reached

@@ -49,6 +49,10 @@ class ProbeHeads {
     std::vector<float> calibration;  // [3]
   };
 
+  std::vector<float> PoolPositions(const Head& head, std::span<const float> cells) const;
+  std::vector<float> Features(const Head& head, std::span<const float> cells) const;
+  HeadOutput RunHead(const Head& head, std::span<const float> cells) const;
+
   format::Geometry geometry_;
   std::vector<format::HeadShape> shapes_;
   std::vector<Head> heads_;

@@ -14,9 +14,9 @@
 namespace needle::engine {
 
 struct PromptRequest {
-  std::string system;  // empty: no system turn
-  std::string tools;   // compact JSON; empty: no tools
-  std::string query;
+  std::string system = {};  // empty: no system turn
+  std::string tools = {};   // compact JSON; empty: no tools
+  std::string query = {};
 };
 
 // The tools as the prompt holds them: compact JSON, non-ASCII kept, \uXXXX escapes undone.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/archive_weights.h"
+#include "engine/heads.h"
 #include "engine/model.h"
 #include "engine/session.h"
 #include "gmock/gmock.h"
@@ -52,6 +53,29 @@ TEST_P(GoldenForward, A8AgreesWithTheReference) {
   const bool small_kv =
       GetParam().archive.find("n3-pad") == 0 || GetParam().archive.find("n3-odd") == 0;
   Check(Numerics::kA8, small_kv ? 3e-2 : 1e-2, small_kv ? 3e-2 : 1e-2);
+}
+
+constexpr uint32_t kPadId = 0;  // of every Needle tokenizer
+
+// Head outputs are of size 1, so that 1e-5 leaves room for cells that differ by 1e-6.
+TEST_P(GoldenForward, HeadsAgreeWithTheReference) {
+  const tests::GoldenTensors golden("golden/" + GetParam().forward);
+  const Model model = LoadGolden(GetParam().archive, Numerics::kFloat);
+  const auto heads = ProbeHeads::Load(model.source());
+  ASSERT_OK(heads);
+  Session session(model, {.capture_cells = true});
+  ASSERT_OK(session.Prefill(TokensOf(golden), Session::Logits::kNone));
+  const auto outputs = heads->Run(session.cells(), session.tokens(), kPadId);
+  ASSERT_OK(outputs);
+  ASSERT_EQ(outputs->size(), model.source().schema().heads().size());
+  for (const HeadOutput& output : *outputs) {
+    const std::string key =
+        GetParam().prefix + "float." + std::string(format::HeadName(output.kind));
+    if (!golden.Has(key)) continue;
+    EXPECT_THAT(output.values,
+                ::testing::Pointwise(::testing::FloatNear(1e-5F), golden.Floats(key).values))
+        << key;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
