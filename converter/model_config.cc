@@ -109,7 +109,7 @@ absl::Status KeyError(std::string_view key, const Json& value, std::string_view 
 }
 
 absl::StatusOr<uint32_t> ToNumber(std::string_view key, const Json& value) {
-  if (!value.is_number_unsigned() || value.get<uint64_t>() > kMaxNumber) {
+  if (!value.is_number_integer() || value < 0 || value > kMaxNumber) {
     return KeyError(key, value, absl::StrCat("a whole number from 0 to ", kMaxNumber));
   }
   return value.get<uint32_t>();
