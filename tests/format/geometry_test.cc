@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "format/archive.h"
 #include "format/hada_permutation.h"
 #include "format/kv_window.h"
@@ -181,17 +182,89 @@ TEST(HadaPermutationTest, EqualsTheReferencesArchives) {
   }
 }
 
-TEST(SchemaTest, ShippedModelHas581Tensors) {
-  // Heads: manifest, and 6 + 6 + 7 tensors; see the specification's count.
-  const std::vector<HeadShape> heads = {{HeadKind::kEmbedding, 4, 4, 128},
-                                        {HeadKind::kConfidence, 4, 4, 1},
-                                        {HeadKind::kRouter, 4, 4, 3}};
-  const auto bare = Schema::Make(ShippedNeedle3(), {}, true);
-  ASSERT_OK(bare);
-  EXPECT_EQ(bare->tensors().size(), 1U + 27 * 20 + 9 + 2 + 4 * 5 + 1 + 0 + 1);
-  const auto with_heads = Schema::Make(ShippedNeedle3(), heads, true);
-  ASSERT_OK(with_heads);
-  EXPECT_EQ(with_heads->tensors().size(), bare->tensors().size() + 20);
+// Number of tensors and megabytes of what `select` takes.
+template <typename Select>
+std::pair<size_t, std::string> Total(const ArchiveLayout& layout, Select select) {
+  size_t count = 0;
+  uint64_t bytes = 0;
+  for (const Record& record : layout.records) {
+    if (!select(record)) continue;
+    ++count;
+    bytes += record.num_bytes;
+  }
+  return {count, absl::StrFormat("%.2f", static_cast<double>(bytes) / 1e6)};
+}
+
+size_t CountOf(const Schema& schema, DType dtype) {
+  size_t count = 0;
+  for (const TensorSpec& spec : schema.tensors()) count += spec.dtype == dtype ? 1 : 0;
+  return count;
+}
+
+// "581 tensors, of them 115 CQ2 with 29.90 MB, 7 CQ4, 456 FP16 with 1.25 MB, 2 FP32, 1 RAW" at the
+// shipped scheme, with the one head that it is exported with.
+TEST(SchemaTest, ShippedNeedle3HasTheSpecificationsTensors) {
+  const auto schema =
+      Schema::Make(ShippedNeedle3(), {{HeadKind::kConfidence, 4, 4, 1}}, /*has_tokenizer=*/true);
+  ASSERT_OK(schema);
+  EXPECT_EQ(schema->tensors().size(), 581U);
+  EXPECT_EQ(CountOf(*schema, DType::kF16), 456U);
+  EXPECT_EQ(CountOf(*schema, DType::kF32), 2U);
+  EXPECT_EQ(CountOf(*schema, DType::kRaw), 1U);
+  std::vector<Width> widths;
+  for (const TensorSpec& spec : schema->tensors()) {
+    const bool is_wide = spec.name == "embedding" || spec.name.starts_with("mhc") ||
+                         spec.name.starts_with("confidence");
+    widths.push_back(is_wide ? Width::kCq4 : Width::kCq2);
+  }
+  const auto layout = ArchiveLayout::Make(ShippedNeedle3(), *schema, widths, 7587);
+  ASSERT_OK(layout);
+  EXPECT_EQ(Total(*layout, [](const Record& record) { return record.bits == 2; }),
+            std::pair(size_t{115}, std::string("29.90")));
+  EXPECT_EQ(Total(*layout, [](const Record& record) { return record.bits == 4; }).first, 7U);
+  EXPECT_EQ(Total(*layout, [](const Record& record) { return record.dtype == 1; }),
+            std::pair(size_t{456}, std::string("1.25")));
+}
+
+// "145 CQ (141 CQ2 + 4 CQ4) and 259 FP16 tensors"
+TEST(SchemaTest, ShippedNeedle2HasTheSpecificationsTensors) {
+  const auto schema =
+      Schema::Make(ShippedNeedle2(),
+                   {{HeadKind::kContrastive, 4, 0, 128}, {HeadKind::kConfidence, 8, 0, 1}}, true);
+  ASSERT_OK(schema);
+  EXPECT_EQ(CountOf(*schema, DType::kCq), 145U);
+  EXPECT_EQ(CountOf(*schema, DType::kF16), 259U);
+}
+
+TEST(SchemaTest, RefusesHeadsThatNoArchiveHas) {
+  using ::needle::tests::StatusIs;
+  const auto make = [](const Geometry& geometry, std::vector<HeadShape> heads) {
+    return Schema::Make(geometry, std::move(heads), false);
+  };
+  constexpr auto kCode = absl::StatusCode::kInvalidArgument;
+  EXPECT_THAT(make(ShippedNeedle3(), {{HeadKind::kContrastive, 4, 4, 128}}),
+              StatusIs(kCode, "contrastive_head: Needle 3 has no such head"));
+  EXPECT_THAT(make(ShippedNeedle2(), {{HeadKind::kRouter, 4, 0, 3}}),
+              StatusIs(kCode, "router_head: Needle 2 has no such head"));
+  const HeadShape confidence = {HeadKind::kConfidence, 4, 4, 1};
+  const std::string order = "given twice or out of the manifest's order";
+  EXPECT_THAT(make(ShippedNeedle3(), {confidence, confidence}),
+              StatusIs(kCode, "confidence_head: " + order));
+  EXPECT_THAT(make(ShippedNeedle3(), {confidence, {HeadKind::kEmbedding, 4, 4, 128}}),
+              StatusIs(kCode, "embedding_head: " + order));
+  EXPECT_THAT(make(ShippedNeedle3(), {{HeadKind::kEmbedding, 4, 0, 128}}),
+              StatusIs(kCode, "embedding_head: 0 queries, want at least 1"));
+}
+
+TEST(SchemaTest, FindsTensorsByIdAndByName) {
+  const auto schema = Schema::Make(ShippedNeedle3(), {{HeadKind::kConfidence, 4, 4, 1}}, true);
+  ASSERT_OK(schema);
+  for (size_t i = 0; i < schema->tensors().size(); ++i) {
+    EXPECT_EQ(schema->Find(schema->tensors()[i].id), i);
+    EXPECT_EQ(schema->FindName(schema->tensors()[i].name), i);
+  }
+  EXPECT_EQ(schema->Find({TensorRole::kQProj, 20}), std::nullopt);
+  EXPECT_EQ(schema->FindName("layer7.q_proj"), std::nullopt);
 }
 
 }  // namespace
