@@ -83,6 +83,24 @@ TEST(LadderTest, SmallestOrders) {
   EXPECT_EQ(LadderOrder(3), (std::vector<uint32_t>{0, 2, 1}));
 }
 
+// docs/deviations.md, "Slices of slices": an archive does not carry its ladder's order.
+TEST(LadderTest, OrderOfASliceIsNotAlwaysThatOfTheFullModel) {
+  const auto of_full = LayerSelection::Make(ShippedNeedle3(), 4, {});
+  const auto five = LayerSelection::Make(ShippedNeedle3(), 5, {});
+  ASSERT_OK(of_full);
+  ASSERT_OK(five);
+  EXPECT_EQ(of_full->layers, (std::vector<uint32_t>{0, 9, 14, 19}));
+  EXPECT_EQ(five->layers, (std::vector<uint32_t>{0, 4, 9, 14, 19}));
+  const auto of_five = LayerSelection::Make(five->geometry, 4, {});
+  ASSERT_OK(of_five);
+  EXPECT_EQ(of_five->layers, (std::vector<uint32_t>{0, 1, 2, 4}));
+  // The order in which the full model takes those five gives the full model's depth 4.
+  const auto ordered =
+      LayerSelection::Make(five->geometry, 4, std::vector<uint32_t>{0, 4, 2, 3, 1});
+  ASSERT_OK(ordered);
+  EXPECT_EQ(ordered->layers, (std::vector<uint32_t>{0, 2, 3, 4}));
+}
+
 TEST(LadderTest, OneLayerIsAWholeModel) {
   Geometry geometry = ShippedNeedle3();
   geometry.num_layers = 1;
