@@ -76,13 +76,18 @@ HWY_INLINE void PackPatterns(const uint8_t* HWY_RESTRICT patterns, uint8_t* HWY_
 
 // The inverse: 128 patterns, a byte each, from 16 * kBits bytes.
 template <uint32_t kBits>
-HWY_INLINE void UnpackPatterns(const uint8_t* HWY_RESTRICT packed, uint8_t* HWY_RESTRICT patterns) {
+HWY_INLINE void UnpackPatterns(const uint8_t* HWY_RESTRICT packed,
+                               uint8_t* HWY_RESTRICT patterns) {
+  constexpr size_t kWords = kBits == 3 ? 2 : 1;  // from loads of a size that machines have
 #pragma GCC unroll 16
-  for (size_t i = 0; i < 16; ++i) {
+  for (size_t i = 0; i < 16; i += kWords) {
     uint64_t joined = 0;
-    std::memcpy(&joined, packed + i * kBits, kBits);
-    const uint64_t bytes = SplitBytes<kBits>(joined);
-    std::memcpy(patterns + 8 * i, &bytes, sizeof(bytes));
+    std::memcpy(&joined, packed + i * kBits, kWords * kBits);
+#pragma GCC unroll 2
+    for (size_t k = 0; k < kWords; ++k) {
+      const uint64_t bytes = SplitBytes<kBits>(joined >> (8 * kBits * k));
+      std::memcpy(patterns + 8 * (i + k), &bytes, sizeof(bytes));
+    }
   }
 }
 
