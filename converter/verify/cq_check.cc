@@ -93,14 +93,13 @@ struct CqRowCheck::Group {
   uint64_t index_ties = 0;
   uint64_t wrong_indices = 0;  // neither plain rounding's nor ties
   size_t first_wrong = 0;
-  bool invalid_crumb = false;
   bool norm_differs = false;
   bool norm_tie = false;
   double squared_error = 0;
   double squared_weights = 0;
   double fitting_norm = 0;  // the least-squares norm of the stored indices
 
-  bool IndicesPlain() const { return wrong_indices == 0 && !invalid_crumb; }
+  bool IndicesPlain() const { return wrong_indices == 0; }
   bool Plain() const { return IndicesPlain() && (!norm_differs || norm_tie); }
 };
 
@@ -174,9 +173,6 @@ void CqRowCheck::JudgeIndices(Group& result) {
       result.first_wrong = i;
     }
   }
-  // Only the crumb that stands for no weight unpacks to the same codes from other bytes.
-  result.invalid_crumb =
-      stored_codes_ == plain_codes_ && !std::ranges::equal(plain_bytes_, stored_bytes_);
   result.norm_differs = stored_norm_ != plain_norm_;
   const uint16_t low = base::F16FromF32(static_cast<float>(result.norm * (1 - slack)));
   const uint16_t high = base::F16FromF32(static_cast<float>(result.norm * (1 + slack)));
@@ -213,7 +209,6 @@ std::string CqRowCheck::Describe(const Group& group) const {
                           group.first_wrong, stored_codes_[group.first_wrong],
                           plain_codes_[group.first_wrong]);
   }
-  if (group.invalid_crumb) text += text.empty() ? "an invalid crumb" : "; an invalid crumb";
   return text;
 }
 

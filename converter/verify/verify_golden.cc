@@ -112,7 +112,7 @@ absl::Status CompareRange(const format::Archive& archive, const RowRange& range,
 
 // Why `leaf` cannot be the golden tensor of `spec`, or nothing.
 std::optional<std::string> Misfit(const Leaf& leaf, const TensorSpec& spec) {
-  if (leaf.type != converter::LeafType::kF32) {
+  if (leaf.type != quant::SourceType::kF32) {
     return absl::StrCat(spec.name, ": golden tensor of type ", leaf.type_name, ", want F32");
   }
   if (!std::ranges::equal(leaf.shape, spec.shape)) {

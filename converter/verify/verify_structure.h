@@ -40,9 +40,8 @@ struct StructureReport {
   bool passed() const { return num_failures == 0; }
 };
 
-// Checks: the codebooks, entry by entry; every norm (finite, not negative); ternary crumbs; gaps of
+// Checks: the codebooks, entry by entry; the sign of every norm (an encoder gives none); gaps of
 // zero bytes; the permutations (those of a build, plain or split); kv_window within the budget.
-// Reads every index byte of ternary tensors and every norm.
 StructureReport VerifyStructure(const format::Archive& archive, const StructureOptions& options);
 
 }  // namespace needle::verify
