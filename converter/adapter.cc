@@ -13,7 +13,6 @@
 #include "base/json.h"
 #include "base/status_macros.h"
 #include "base/strings.h"
-#include "converter/checkpoint.h"
 #include "converter/leaf_container.h"
 #include "converter/leaf_view.h"
 

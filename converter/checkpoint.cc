@@ -1,6 +1,5 @@
 #include "converter/checkpoint.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -38,14 +37,6 @@ absl::StatusOr<std::shared_ptr<const Checkpoint>> Checkpoint::Open(const std::st
 
 std::optional<size_t> Checkpoint::Find(std::string_view name) const {
   return FindLeaf(leaves(), name);
-}
-
-std::optional<size_t> FindLeaf(const std::vector<Leaf>& leaves, std::string_view name) {
-  const auto found = std::lower_bound(
-      leaves.begin(), leaves.end(), name,
-      [](const Leaf& leaf, std::string_view wanted) { return leaf.name < wanted; });
-  if (found == leaves.end() || found->name != name) return std::nullopt;
-  return static_cast<size_t>(found - leaves.begin());
 }
 
 }  // namespace needle::converter

@@ -40,9 +40,6 @@ class Checkpoint {
   base::Json config_;
 };
 
-// Position of `name` in `leaves` (sorted by name), or nothing.
-std::optional<size_t> FindLeaf(const std::vector<Leaf>& leaves, std::string_view name);
-
 }  // namespace needle::converter
 
 #endif  // NEEDLE_CONVERTER_CHECKPOINT_H_

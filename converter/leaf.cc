@@ -1,11 +1,21 @@
 #include "converter/leaf.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/checked.h"
 #include "base/endian.h"
 
 namespace needle::converter {
+
+std::optional<size_t> FindLeaf(const std::vector<Leaf>& leaves, std::string_view name) {
+  const auto found = std::lower_bound(
+      leaves.begin(), leaves.end(), name,
+      [](const Leaf& leaf, std::string_view wanted) { return leaf.name < wanted; });
+  if (found == leaves.end() || found->name != name) return std::nullopt;
+  return static_cast<size_t>(found - leaves.begin());
+}
 
 std::optional<uint64_t> NumLeafValues(std::span<const uint64_t> shape) {
   uint64_t count = 1;

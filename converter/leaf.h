@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "quant/transpose.h"
@@ -22,6 +23,9 @@ struct Leaf {
   std::string type_name;  // as the file spells it: "F32", "<f4"
   std::vector<uint64_t> shape;
 };
+
+// Position of `name` in `leaves` (sorted by name), or nothing.
+std::optional<size_t> FindLeaf(const std::vector<Leaf>& leaves, std::string_view name);
 
 // Values of `shape`; 1 for an empty one; nothing when the product does not fit in 64 bits.
 std::optional<uint64_t> NumLeafValues(std::span<const uint64_t> shape);

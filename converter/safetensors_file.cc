@@ -207,16 +207,10 @@ absl::StatusOr<LeafData> SafetensorsFile::Data(size_t index) const {
   return data;
 }
 
-std::optional<std::string> SafetensorsFile::MetadataText(std::string_view key) const {
-  const auto found = header_.metadata.find(key);
-  if (found == header_.metadata.end()) return std::nullopt;
-  return found->second;
-}
-
 absl::StatusOr<std::optional<base::Json>> SafetensorsFile::Metadata(std::string_view key) const {
-  const auto text = MetadataText(key);
-  if (!text) return std::nullopt;
-  auto json = base::ParseJson(*text);
+  const auto text = header_.metadata.find(key);
+  if (text == header_.metadata.end()) return std::nullopt;
+  auto json = base::ParseJson(text->second);
   if (json.ok()) return *std::move(json);
   return base::WithContext(json.status(),
                            absl::StrCat(file_.path(), ": metadata \"", std::string(key), "\""));

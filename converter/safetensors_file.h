@@ -44,8 +44,10 @@ class SafetensorsFile final : public LeafContainer {
   absl::StatusOr<std::optional<base::Json>> Metadata(std::string_view key) const override;
   std::vector<std::string> files() const override { return {file_.path()}; }
 
-  // The metadata string as it stands, or nothing.
-  std::optional<std::string> MetadataText(std::string_view key) const;
+  // Strings as they stand.
+  const std::map<std::string, std::string, std::less<>>& metadata() const {
+    return header_.metadata;
+  }
 
  private:
   SafetensorsFile(base::MappedFile file, SafetensorsHeader header)

@@ -104,5 +104,21 @@ TEST_P(GoldenBuildTest, EqualsTheReference) {
             << " of " << found.norms << " norms differ\n";
 }
 
+class FormsTest : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Forms, FormsTest, ::testing::Values("npz", "pkl"));
+
+TEST_P(FormsTest, GivesTheBytesOfSafetensors) {
+  const GoldenCase golden{"golden/n2-small", "cq2", 0, "", ""};
+  const TempFolder folder;
+  for (const std::string& form : {std::string("safetensors"), GetParam()}) {
+    const auto plan = PlanOf(golden, form);
+    ASSERT_OK(plan);
+    EXPECT_TRUE(plan->warnings().empty());
+    ASSERT_OK(Build(*plan, folder.File(form), {}));
+  }
+  EXPECT_TRUE(tests::ReadFile(folder.File("safetensors")) ==
+              tests::ReadFile(folder.File(GetParam())));
+}
+
 }  // namespace
 }  // namespace needle::converter
