@@ -48,8 +48,9 @@ absl::StatusOr<LayerSelection> LayerSelection::Make(const Geometry& geometry, ui
     return absl::InvalidArgumentError(
         absl::StrFormat("layers: %d, want 2 to %d", depth, num_layers));
   }
-  std::vector<uint32_t> order(ladder_order.begin(), ladder_order.end());
-  if (order.empty()) order = LadderOrder(num_layers);
+  const std::vector<uint32_t> order =
+      ladder_order.empty() ? LadderOrder(num_layers)
+                           : std::vector<uint32_t>(ladder_order.begin(), ladder_order.end());
   RETURN_IF_ERROR(CheckLadderOrder(order, num_layers));
 
   LayerSelection selection;

@@ -22,11 +22,13 @@ void QuantizedActivations::Assign(std::span<const float> x, size_t count, size_t
   values_.resize(count * padded_cols_);
   scales_.resize(count * groups);
   rotated_.resize(group);
+  const auto quantize =
+      UsePortable() || group != kSimdGroup ? QuantizeGroupPortable : QuantizeGroupSimd;
   for (size_t i = 0; i < count * groups; ++i) {
     const size_t column = i % groups * group;
     const auto part = x.subspan(i / groups * cols + column, std::min<size_t>(group, cols - column));
     std::fill(std::copy(part.begin(), part.end(), rotated_.begin()), rotated_.end(), 0.0F);
-    scales_[i] = QuantizeGroupPortable(rotated_, std::span(values_).subspan(i * group, group));
+    scales_[i] = quantize(rotated_, std::span(values_).subspan(i * group, group));
   }
 }
 
@@ -53,8 +55,11 @@ absl::StatusOr<KernelMatrix> KernelMatrix::Make(const format::CqView& view) {
 
 void KernelMatrix::Multiply(const QuantizedActivations& x, size_t first, size_t count,
                             std::span<float> y, size_t y_stride) const {
-  MultiplyPortable(
-      {.matrix = this, .x = &x, .first = first, .count = count, .y = y, .y_stride = y_stride});
+  const MultiplyJob job = {
+      .matrix = this, .x = &x, .first = first, .count = count, .y = y, .y_stride = y_stride};
+  if (UsePortable() || group() != kSimdGroup) return MultiplyPortable(job);
+  if (HasVnni()) return MultiplyVnni(job);
+  MultiplySimd(job);
 }
 
 void KernelMatrix::GroupDots(const QuantizedActivations& x, size_t vector, size_t row,

@@ -22,11 +22,26 @@ struct MultiplyJob {
 };
 
 void MultiplyPortable(const MultiplyJob& job);
+// The same bits; the matrix's group must be 128, and HasVnni() for the second.
+void MultiplySimd(const MultiplyJob& job);
+void MultiplyVnni(const MultiplyJob& job);
+// Whether this machine has AVX-512 with VNNI and VBMI.
+bool HasVnni();
+
 int32_t GroupDotPortable(const KernelMatrix& matrix, const QuantizedActivations& x, size_t vector,
                          size_t row, size_t group);
 
-// Rotates one group in place, writes its int8 values and returns its scale.
+// The scale of a group whose largest magnitude, rotated, is `largest`. A quotient that underflows
+// to 0 counts as that of an all-zero group.
+inline float ActivationScale(float largest) {
+  const float scale = largest / 127.0F;
+  return scale == 0.0F ? 1.0F : scale;
+}
+
+// Step 1 for one vector's group: rotates it in place, writes its int8 values, returns its scale.
 float QuantizeGroupPortable(std::span<float> group, std::span<int8_t> values);
+// The same bits for finite values; the group must be of 128.
+float QuantizeGroupSimd(std::span<float> group, std::span<int8_t> values);
 
 }  // namespace needle::quant
 

@@ -58,9 +58,7 @@ float QuantizeGroupPortable(std::span<float> group, std::span<int8_t> values) {
   Rotate(group, static_cast<uint32_t>(group.size()));
   float largest = 0;
   for (const float value : group) largest = std::max(largest, std::fabs(value));
-  // A quotient that underflows to 0 counts as an all-zero group.
-  const float quotient = largest / 127.0F;
-  const float scale = quotient == 0.0F ? 1.0F : quotient;
+  const float scale = ActivationScale(largest);
   for (size_t i = 0; i < group.size(); ++i) {
     // nearbyint rounds to nearest even: nothing here changes the rounding mode.
     const float rounded = std::nearbyint(group[i] / scale);

@@ -35,6 +35,22 @@ HWY_INLINE uint64_t JoinBytes(uint64_t bytes) {
 #endif
 }
 
+// The inverse: eight bytes out of the low 8 * kBits bits.
+template <uint32_t kBits>
+HWY_INLINE uint64_t SplitBytes(uint64_t joined) {
+  constexpr uint64_t kFirst = (1ULL << kBits) - 1;
+#if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2
+  return _pdep_u64(joined, 0x0101010101010101ULL * kFirst);
+#else
+  constexpr uint64_t kFour = (1ULL << (4 * kBits)) - 1;
+  constexpr uint64_t kTwo = ((1ULL << (2 * kBits)) - 1) * 0x0000000100000001ULL;
+  constexpr uint64_t kOne = kFirst * 0x0001000100010001ULL;
+  uint64_t bytes = (joined & kFour) | (((joined >> (4 * kBits)) & kFour) << 32);
+  bytes = (bytes & kTwo) | (((bytes >> (2 * kBits)) & kTwo) << 16);
+  return (bytes & kOne) | (((bytes >> kBits) & kOne) << 8);
+#endif
+}
+
 constexpr uint32_t BitsOf(format::Width width) {
   return width == format::Width::kTernary ? 2 : static_cast<uint32_t>(width);
 }
@@ -55,6 +71,23 @@ HWY_INLINE void PackPatterns(const uint8_t* HWY_RESTRICT patterns, uint8_t* HWY_
       joined |= JoinBytes<kBits>(word) << (8 * kBits * k);
     }
     std::memcpy(packed + block * kBytes, &joined, kBytes);
+  }
+}
+
+// The inverse: 128 patterns, a byte each, from 16 * kBits bytes.
+template <uint32_t kBits>
+HWY_INLINE void UnpackPatterns(const uint8_t* HWY_RESTRICT packed,
+                               uint8_t* HWY_RESTRICT patterns) {
+  constexpr size_t kWords = kBits == 3 ? 2 : 1;  // from loads of a size that machines have
+#pragma GCC unroll 16
+  for (size_t i = 0; i < 16; i += kWords) {
+    uint64_t joined = 0;
+    std::memcpy(&joined, packed + i * kBits, kWords * kBits);
+#pragma GCC unroll 2
+    for (size_t k = 0; k < kWords; ++k) {
+      const uint64_t bytes = SplitBytes<kBits>(joined >> (8 * kBits * k));
+      std::memcpy(patterns + 8 * (i + k), &bytes, sizeof(bytes));
+    }
   }
 }
 

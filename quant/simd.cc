@@ -18,7 +18,8 @@ bool UsePortable() {
 
 const char* SimdTarget() {
   if (UsePortable()) return "portable";
-  const int64_t supported = hwy::SupportedTargets() & HWY_TARGETS;
+  // AVX3_DL (VNNI) has sources of its own; the others are Highway's.
+  const int64_t supported = hwy::SupportedTargets() & (HWY_TARGETS | HWY_AVX3_DL);
   // The best target is the lowest bit.
   return hwy::TargetName(supported & -supported);
 }
