@@ -1,5 +1,6 @@
 #include "quant/transpose.h"
 
+#include "quant/simd.h"
 #include "quant/transpose_kernel.h"
 
 namespace needle::quant {
@@ -10,12 +11,13 @@ size_t SourceBytes(SourceType type) {
 }
 
 void ConvertToF32(std::span<const uint8_t> source, SourceType type, std::span<float> values) {
-  ConvertPortable(source, type, values);
+  (UsePortable() ? ConvertPortable : ConvertSimd)(source, type, values);
 }
 
 void TransposeToF32(std::span<const uint8_t> source, SourceType type, size_t rows, size_t cols,
                     size_t first, size_t count, std::span<float> values) {
-  TransposePortable({source, type, rows, cols, first, count, values});
+  const TransposeJob job = {source, type, rows, cols, first, count, values};
+  (UsePortable() ? TransposePortable : TransposeSimd)(job);
 }
 
 }  // namespace needle::quant
