@@ -109,20 +109,25 @@ class Slicer {
 
 }  // namespace
 
-absl::StatusOr<LayerSelection> SliceArchive(const Archive& archive, uint32_t depth,
-                                            std::span<const uint32_t> ladder_order,
-                                            const std::string& target) {
+absl::Status WriteSlice(const Archive& archive, const LayerSelection& selection,
+                        const std::string& target) {
   RETURN_IF_ERROR(base::AtomicFile::CheckTarget(target, {{archive.path()}}));
-  ASSIGN_OR_RETURN(LayerSelection selection,
-                   LayerSelection::Make(archive.geometry(), depth, ladder_order));
-  selection.geometry.kv_window = SlicedKvWindow(archive.geometry(), selection.geometry);
   const Slicer slicer(archive, selection);
   ASSIGN_OR_RETURN(ArchiveLayout layout, slicer.Layout());
   ASSIGN_OR_RETURN(ArchiveWriter writer,
                    ArchiveWriter::Create(target, std::move(layout), archive.codebooks()));
   RETURN_IF_ERROR(slicer.CopyBlobs(writer));
   RETURN_IF_ERROR(writer.Finish());
-  RETURN_IF_ERROR(Archive::Open(target).status());
+  return Archive::Open(target).status();
+}
+
+absl::StatusOr<LayerSelection> SliceArchive(const Archive& archive, uint32_t depth,
+                                            std::span<const uint32_t> ladder_order,
+                                            const std::string& target) {
+  ASSIGN_OR_RETURN(LayerSelection selection,
+                   LayerSelection::Make(archive.geometry(), depth, ladder_order));
+  selection.geometry.kv_window = SlicedKvWindow(archive.geometry(), selection.geometry);
+  RETURN_IF_ERROR(WriteSlice(archive, selection, target));
   return selection;
 }
 

@@ -24,6 +24,11 @@ absl::StatusOr<LayerSelection> SliceArchive(const Archive& archive, uint32_t dep
                                             std::span<const uint32_t> ladder_order,
                                             const std::string& target);
 
+// Writes what `selection` keeps of `archive`, with the selection's geometry as it stands, kv_window
+// included. For callers that know more than the archive tells. Errors as of ArchiveWriter.
+absl::Status WriteSlice(const Archive& archive, const LayerSelection& selection,
+                        const std::string& target);
+
 }  // namespace needle::format
 
 #endif  // NEEDLE_FORMAT_SLICE_H_
