@@ -331,7 +331,11 @@ void MultiplyVnni(const MultiplyJob& job) {
 HWY_POP_ATTRIBUTES
 
 namespace needle::quant {
-bool HasVnni() { return (hwy::SupportedTargets() & HWY_AVX3_DL) != 0; }
+bool HasVnni() {
+  // Asked for once: it reads CPUID, which traps into the hypervisor of a virtual machine.
+  static const bool has = (hwy::SupportedTargets() & HWY_AVX3_DL) != 0;
+  return has;
+}
 }  // namespace needle::quant
 
 #else
