@@ -7,6 +7,7 @@
 #include "quant/encode_kernel.h"
 #include "quant/pack.h"
 #include "quant/rotate.h"
+#include "quant/rotate_kernel.h"
 
 namespace needle::quant {
 namespace {
@@ -38,7 +39,7 @@ size_t EncodeGroupsPortable(const EncodeJob& job, EncodeStats& stats) {
   for (size_t number = 0; number < job.rows * job.groups; ++number) {
     const auto weights = GroupWeights(job, number);
     std::fill(std::copy(weights.begin(), weights.end(), rotated.begin()), rotated.end(), 0.0F);
-    Rotate(rotated, codebook.group());
+    RotatePortable(rotated, codebook.group());
     const float squares = SumOfSquares(rotated);
     const float norm = std::sqrt(squares);
     if (!(norm <= base::kMaxF16)) return number;

@@ -21,15 +21,9 @@ void QuantizedActivations::Assign(std::span<const float> x, size_t count, size_t
   group_ = group;
   values_.resize(count * padded_cols_);
   scales_.resize(count * groups);
-  rotated_.resize(group);
-  const auto quantize =
-      UsePortable() || group != kSimdGroup ? QuantizeGroupPortable : QuantizeGroupSimd;
-  for (size_t i = 0; i < count * groups; ++i) {
-    const size_t column = i % groups * group;
-    const auto part = x.subspan(i / groups * cols + column, std::min<size_t>(group, cols - column));
-    std::fill(std::copy(part.begin(), part.end(), rotated_.begin()), rotated_.end(), 0.0F);
-    scales_[i] = quantize(rotated_, std::span(values_).subspan(i * group, group));
-  }
+  const bool portable = UsePortable() || group != kSimdGroup;
+  (portable ? QuantizePortable : QuantizeSimd)(
+      {.x = x, .count = count, .cols = cols, .group = group, .values = values_, .scales = scales_});
 }
 
 absl::StatusOr<KernelMatrix> KernelMatrix::Make(const format::CqView& view) {

@@ -44,7 +44,6 @@ class QuantizedActivations {
   uint32_t group_ = 1;
   std::vector<int8_t> values_;
   std::vector<float> scales_;
-  std::vector<float> rotated_;
 };
 
 // A CQ matrix made ready for products. Refers to the bytes of `view`, which must outlive it, and

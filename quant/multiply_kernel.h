@@ -3,6 +3,7 @@
 #ifndef NEEDLE_QUANT_MULTIPLY_KERNEL_H_
 #define NEEDLE_QUANT_MULTIPLY_KERNEL_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -38,10 +39,28 @@ inline float ActivationScale(float largest) {
   return scale == 0.0F ? 1.0F : scale;
 }
 
-// Step 1 for one vector's group: rotates it in place, writes its int8 values, returns its scale.
-float QuantizeGroupPortable(std::span<float> group, std::span<int8_t> values);
+// Step 1 for whole vectors: `x` is [count, cols], `values` [count, padded cols], `scales`
+// [count, groups].
+struct QuantizeJob {
+  std::span<const float> x;
+  size_t count = 0;
+  size_t cols = 0;
+  uint32_t group = 0;
+  std::span<int8_t> values;
+  std::span<float> scales;
+};
+
+void QuantizePortable(const QuantizeJob& job);
 // The same bits for finite values; the group must be of 128.
-float QuantizeGroupSimd(std::span<float> group, std::span<int8_t> values);
+void QuantizeSimd(const QuantizeJob& job);
+
+// The values of group `number` (vector * groups + group): fewer than a whole one at a vector's end.
+inline std::span<const float> GroupValues(const QuantizeJob& job, size_t number) {
+  const size_t groups = job.scales.size() / job.count;
+  const size_t column = number % groups * job.group;
+  return job.x.subspan(number / groups * job.cols + column,
+                       std::min<size_t>(job.group, job.cols - column));
+}
 
 }  // namespace needle::quant
 

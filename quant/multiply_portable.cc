@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "base/endian.h"
 #include "base/half.h"
 #include "quant/multiply_kernel.h"
-#include "quant/rotate.h"
+#include "quant/rotate_kernel.h"
 
 namespace needle::quant {
 namespace {
@@ -28,6 +29,21 @@ float MultiplyRow(const MultiplyJob& job, size_t vector, size_t row) {
     sum += static_cast<float>(dot) * norm * scales[group] * job.matrix->table_scale();
   }
   return sum;
+}
+
+// Rotates one group in place, writes its int8 values and returns its scale.
+float QuantizeGroup(std::span<float> group, std::span<int8_t> values) {
+  RotatePortable(group, static_cast<uint32_t>(group.size()));
+  float largest = 0;
+  for (const float value : group) largest = std::max(largest, std::fabs(value));
+  const float scale = ActivationScale(largest);
+  for (size_t i = 0; i < group.size(); ++i) {
+    // nearbyint rounds to nearest even: nothing here changes the rounding mode.
+    const float rounded = std::nearbyint(group[i] / scale);
+    // Written so that a NaN, which no scale can hold, becomes a defined value.
+    values[i] = static_cast<int8_t>(rounded >= -127.0F ? std::min(rounded, 127.0F) : -127.0F);
+  }
+  return scale;
 }
 
 }  // namespace
@@ -54,17 +70,13 @@ void MultiplyPortable(const MultiplyJob& job) {
   }
 }
 
-float QuantizeGroupPortable(std::span<float> group, std::span<int8_t> values) {
-  Rotate(group, static_cast<uint32_t>(group.size()));
-  float largest = 0;
-  for (const float value : group) largest = std::max(largest, std::fabs(value));
-  const float scale = ActivationScale(largest);
-  for (size_t i = 0; i < group.size(); ++i) {
-    // nearbyint rounds to nearest even: nothing here changes the rounding mode.
-    const float rounded = std::nearbyint(group[i] / scale);
-    values[i] = static_cast<int8_t>(rounded >= -127.0F ? std::min(rounded, 127.0F) : -127.0F);
+void QuantizePortable(const QuantizeJob& job) {
+  std::vector<float> rotated(job.group);
+  for (size_t number = 0; number < job.scales.size(); ++number) {
+    const auto group = GroupValues(job, number);
+    std::fill(std::copy(group.begin(), group.end(), rotated.begin()), rotated.end(), 0.0F);
+    job.scales[number] = QuantizeGroup(rotated, job.values.subspan(number * job.group, job.group));
   }
-  return scale;
 }
 
 }  // namespace needle::quant

@@ -1,5 +1,5 @@
 // Products for machines without VNNI, and the quantisation of activations for all.
-#include <cmath>
+#include <algorithm>
 
 #include "base/endian.h"
 #include "base/half.h"
@@ -26,7 +26,7 @@ HWY_INLINE void UnpackEntries(const uint8_t* HWY_RESTRICT packed, const int8_t* 
                               int8_t* HWY_RESTRICT entries) {
   const hn::CappedTag<uint8_t, kSimdGroup> d;
   alignas(64) uint8_t patterns[kSimdGroup];
-  UnpackPatterns<kBits>(packed, patterns);
+  UnpackGroup<kBits>(packed, patterns);
   const auto lookup = hn::LoadDup128(hn::RebindToSigned<decltype(d)>(), table);
 #pragma GCC unroll 8
   for (size_t i = 0; i < kSimdGroup; i += hn::MaxLanes(d)) {
@@ -86,7 +86,8 @@ void MultiplyAll(const MultiplyJob& job) {
   }
 }
 
-float QuantizeGroup(float* HWY_RESTRICT group, int8_t* HWY_RESTRICT values) {
+// One group of activations, all of it; returns its scale.
+HWY_INLINE float QuantizeGroup(const float* HWY_RESTRICT group, int8_t* HWY_RESTRICT values) {
   const FloatTag d;
   const IntTag di;
   Floats v[kVectors];
@@ -95,16 +96,13 @@ float QuantizeGroup(float* HWY_RESTRICT group, int8_t* HWY_RESTRICT values) {
   RotateVectors(v, hn::Set(d, RotationScale(kSimdGroup)));
   Floats largest = hn::Zero(d);
 #pragma GCC unroll 32
-  for (size_t i = 0; i < kVectors; ++i) {
-    largest = hn::Max(largest, hn::Abs(v[i]));
-    hn::StoreU(v[i], d, group + i * kLanes);
-  }
+  for (size_t i = 0; i < kVectors; ++i) largest = hn::Max(largest, hn::Abs(v[i]));
   const float scale = ActivationScale(hn::GetLane(hn::MaxOfLanes(d, largest)));
   const Floats divisor = hn::Set(d, scale);
   const hn::Rebind<int8_t, IntTag> d8;
 #pragma GCC unroll 32
   for (size_t i = 0; i < kVectors; ++i) {
-    // NearestInt rounds to nearest even; the quotient is at most 127 and a rounding error.
+    // NearestInt rounds to nearest even.
     const Ints rounded = hn::NearestInt(hn::Div(v[i], divisor));
     const Ints limited = hn::Max(hn::Min(rounded, hn::Set(di, 127)), hn::Set(di, -127));
     hn::StoreU(hn::DemoteTo(d8, limited), d8, values + i * kLanes);
@@ -112,12 +110,23 @@ float QuantizeGroup(float* HWY_RESTRICT group, int8_t* HWY_RESTRICT values) {
   return scale;
 }
 
+void QuantizeAll(const QuantizeJob& job) {
+  alignas(64) float padded[kSimdGroup] = {};
+  for (size_t number = 0; number < job.scales.size(); ++number) {
+    const auto group = GroupValues(job, number);
+    const float* source = group.data();
+    if (group.size() < kSimdGroup) {  // vectors are alike, so the rest stays zero
+      std::copy(group.begin(), group.end(), padded);
+      source = padded;
+    }
+    job.scales[number] = QuantizeGroup(source, job.values.data() + number * kSimdGroup);
+  }
+}
+
 #else
 
 void MultiplyAll(const MultiplyJob& job) { MultiplyPortable(job); }
-float QuantizeGroup(float* group, int8_t* values) {
-  return QuantizeGroupPortable({group, kSimdGroup}, {values, kSimdGroup});
-}
+void QuantizeAll(const QuantizeJob& job) { QuantizePortable(job); }
 
 #endif  // NEEDLE_FIXED_LANES
 
@@ -129,13 +138,11 @@ HWY_AFTER_NAMESPACE();
 namespace needle::quant {
 
 HWY_EXPORT(MultiplyAll);
-HWY_EXPORT(QuantizeGroup);
+HWY_EXPORT(QuantizeAll);
 
 void MultiplySimd(const MultiplyJob& job) { HWY_DYNAMIC_DISPATCH(MultiplyAll)(job); }
 
-float QuantizeGroupSimd(std::span<float> group, std::span<int8_t> values) {
-  return HWY_DYNAMIC_DISPATCH(QuantizeGroup)(group.data(), values.data());
-}
+void QuantizeSimd(const QuantizeJob& job) { HWY_DYNAMIC_DISPATCH(QuantizeAll)(job); }
 
 }  // namespace needle::quant
 #endif  // HWY_ONCE

@@ -76,7 +76,7 @@ HWY_INLINE void PackPatterns(const uint8_t* HWY_RESTRICT patterns, uint8_t* HWY_
 
 // The inverse: 128 patterns, a byte each, from 16 * kBits bytes.
 template <uint32_t kBits>
-HWY_INLINE void UnpackPatterns(const uint8_t* HWY_RESTRICT packed, uint8_t* HWY_RESTRICT patterns) {
+HWY_INLINE void UnpackGroup(const uint8_t* HWY_RESTRICT packed, uint8_t* HWY_RESTRICT patterns) {
   constexpr size_t kWords = kBits == 3 ? 2 : 1;  // from loads of a size that machines have
 #pragma GCC unroll 16
   for (size_t i = 0; i < 16; i += kWords) {

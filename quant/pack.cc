@@ -28,19 +28,23 @@ void PackRow(Width width, std::span<const uint8_t> codes, std::span<uint8_t> pac
   }
 }
 
-void UnpackRow(Width width, std::span<const uint8_t> packed, std::span<uint8_t> codes) {
-  const uint32_t bits = format::StoredBits(width);
+void UnpackPatterns(uint32_t bits, std::span<const uint8_t> packed, std::span<uint8_t> patterns) {
   const uint32_t mask = (1U << bits) - 1;
-  for (size_t i = 0; i < codes.size(); i += 8) {
+  for (size_t i = 0; i < patterns.size(); i += 8) {
     uint32_t word = 0;
     for (size_t byte = 0; byte < bits; ++byte) {
       word |= static_cast<uint32_t>(packed[i / 8 * bits + byte]) << (8 * byte);
     }
     for (size_t k = 0; k < 8; ++k) {
-      const auto code = static_cast<uint8_t>((word >> (k * bits)) & mask);
-      codes[i + k] = width == Width::kTernary ? kCodeOfCrumb[code] : code;
+      patterns[i + k] = static_cast<uint8_t>((word >> (k * bits)) & mask);
     }
   }
+}
+
+void UnpackRow(Width width, std::span<const uint8_t> packed, std::span<uint8_t> codes) {
+  UnpackPatterns(format::StoredBits(width), packed, codes);
+  if (width != Width::kTernary) return;
+  for (uint8_t& code : codes) code = kCodeOfCrumb[code];
 }
 
 }  // namespace needle::quant

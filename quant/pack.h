@@ -14,7 +14,10 @@ namespace needle::quant {
 // signed crumbs.
 void PackRow(format::Width width, std::span<const uint8_t> codes, std::span<uint8_t> packed);
 
-// The inverse. The invalid ternary crumb 2 becomes code 1 (weight 0).
+// The bit patterns as stored, `bits` each: patterns.size() of them, a multiple of 8.
+void UnpackPatterns(uint32_t bits, std::span<const uint8_t> packed, std::span<uint8_t> patterns);
+
+// The inverse of PackRow. The invalid ternary crumb 2 becomes code 1 (weight 0).
 void UnpackRow(format::Width width, std::span<const uint8_t> packed, std::span<uint8_t> codes);
 
 }  // namespace needle::quant

@@ -54,16 +54,18 @@ HWY_INLINE Floats UpperSigns() {
   return hn::BitCast(FloatTag(), hn::ShiftLeft<31 - kLog2Stride>(bit));
 }
 
-// Pairs within vectors: a + b in the lower lane, a - b = a + (-b) in the upper.
+// Pairs within a vector: a + b in the lower lane, a - b = a + (-b) in the upper.
+template <int kLog2Stride>
+HWY_INLINE Floats ButterflyInLanes(Floats v) {
+  constexpr size_t kStride = size_t{1} << kLog2Stride;
+  return hn::Add(SwapLanes<kStride>(v), hn::Xor(v, UpperSigns<kLog2Stride>()));
+}
+
 template <int kLog2Stride>
 HWY_INLINE void ButterflyLanes(Floats* HWY_RESTRICT v) {
-  constexpr size_t kStride = size_t{1} << kLog2Stride;
-  if constexpr (kStride < kLanes) {
-    const Floats signs = UpperSigns<kLog2Stride>();
+  if constexpr ((size_t{1} << kLog2Stride) < kLanes) {
 #pragma GCC unroll 32
-    for (size_t i = 0; i < kVectors; ++i) {
-      v[i] = hn::Add(SwapLanes<kStride>(v[i]), hn::Xor(v[i], signs));
-    }
+    for (size_t i = 0; i < kVectors; ++i) v[i] = ButterflyInLanes<kLog2Stride>(v[i]);
   }
 }
 

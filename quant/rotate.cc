@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstddef>
 
+#include "quant/rotate_kernel.h"
+#include "quant/simd.h"
+
 namespace needle::quant {
 namespace {
 
@@ -27,11 +30,15 @@ float RotationScale(uint32_t group) {
   return static_cast<float>(1.0 / std::sqrt(static_cast<double>(group)));
 }
 
-void Rotate(std::span<float> values, uint32_t group) {
+void RotatePortable(std::span<float> values, uint32_t group) {
   const float scale = RotationScale(group);
   for (size_t start = 0; start < values.size(); start += group) {
     RotateGroup(values.subspan(start, group), scale);
   }
+}
+
+void Rotate(std::span<float> values, uint32_t group) {
+  (UsePortable() ? RotatePortable : RotateSimd)(values, group);
 }
 
 float FoldPartials(std::span<float, 16> partials) {

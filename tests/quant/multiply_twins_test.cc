@@ -206,18 +206,18 @@ TEST(QuantizedActivationsTest, FollowsTheSpecification) {
 
 TEST(QuantizedActivationsTest, SameBitsOnEveryInstructionSet) {
   for (int exponent = -149; exponent < 120; exponent += 7) {
-    std::vector<float> group = Gaussian(128, kSeed);
-    for (float& value : group) value = std::ldexp(value, exponent);
-    std::vector<float> portable_group = group;
-    std::vector<int8_t> want(128);
-    const float want_scale = QuantizeGroupPortable(portable_group, want);
-    tests::ForEachSimdTarget([&] {
-      std::vector<float> simd_group = group;
-      std::vector<int8_t> values(128);
-      const float scale = QuantizeGroupSimd(simd_group, values);
-      EXPECT_EQ(std::bit_cast<uint32_t>(scale), std::bit_cast<uint32_t>(want_scale));
-      EXPECT_EQ(values, want) << exponent;
-    });
+    std::vector<float> x = Gaussian(3 * 300, kSeed);
+    for (float& value : x) value = std::ldexp(value, exponent);
+    const auto run = [&](void (*kernel)(const QuantizeJob&)) {
+      std::vector<int8_t> values(3 * 384);
+      std::vector<float> scales(9);
+      kernel({x, 3, 300, 128, values, scales});
+      std::vector<uint32_t> bits(values.begin(), values.end());
+      for (const float scale : scales) bits.push_back(std::bit_cast<uint32_t>(scale));
+      return bits;
+    };
+    const std::vector<uint32_t> want = run(QuantizePortable);
+    tests::ForEachSimdTarget([&] { EXPECT_EQ(run(QuantizeSimd), want) << exponent; });
   }
 }
 

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "quant/rotate_kernel.h"
+#include "tests/quant/simd_targets.h"
 
 namespace needle::quant {
 namespace {
@@ -63,6 +65,21 @@ TEST(RotateTest, OrderOfStridesIsTheSpecified) {
   const float scale = RotationScale(8);
   EXPECT_EQ(values[0], 0.0F);
   EXPECT_EQ(values[2], 0x1p25F * scale);
+}
+
+TEST(RotateTest, SameBitsOnEveryInstructionSet) {
+  for (uint32_t group = 8; group <= 4096; group *= 2) {
+    const std::vector<float> original = RandomValues(3 * group, group);
+    std::vector<float> want = original;
+    RotatePortable(want, group);
+    tests::ForEachSimdTarget([&] {
+      std::vector<float> values = original;
+      RotateSimd(values, group);
+      for (size_t i = 0; i < values.size(); ++i) {
+        ASSERT_EQ(std::bit_cast<uint32_t>(values[i]), std::bit_cast<uint32_t>(want[i])) << group;
+      }
+    });
+  }
 }
 
 TEST(SumOfSquaresTest, FoldsSixteenPartialSums) {
