@@ -8,10 +8,6 @@ std::string GenerationName(Generation generation) {
   return generation == Generation::kNeedle2 ? "Needle 2" : "Needle 3";
 }
 
-uint32_t MaxEngramSites(Generation generation) {
-  return generation == Generation::kNeedle2 ? 4 : 16;
-}
-
 uint32_t Geometry::HadaA() const {
   const auto log2_n = static_cast<uint32_t>(std::bit_width(hada_n)) - 1;
   return uint32_t{1} << (log2_n / 2);

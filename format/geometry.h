@@ -64,7 +64,9 @@ struct Geometry {
 // The limits of the container.
 inline constexpr uint32_t kMaxLayers = 64;
 inline constexpr uint32_t kMaxEngramOrders = 4;
-uint32_t MaxEngramSites(Generation generation);  // 4 or 16
+constexpr uint32_t MaxEngramSites(Generation generation) {
+  return generation == Generation::kNeedle2 ? 4 : 16;
+}
 
 // "geometry that cannot run", one rule after the other in the specification's order. DataLoss
 // naming the field, the value found and the value wanted. Field names are those of the header

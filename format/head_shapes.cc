@@ -96,35 +96,43 @@ class HeadReader {
 
   // Takes from each shape what no other says; CheckRecord compares the rest.
   absl::StatusOr<HeadShape> ReadHead(HeadKind kind) {
-    const bool is_needle3 = generation() == Generation::kNeedle3;
-    const size_t count = !is_needle3 ? 3 : kind == HeadKind::kRouter ? 7 : 6;
-    if (NumLeft() < count) {
+    const std::span<const TensorRole> roles = HeadRoles(generation(), kind);
+    if (NumLeft() < roles.size()) {
       return absl::DataLossError(absl::StrFormat("num_tensors: %d, want at least %d for the %s",
-                                                 header_.num_tensors, position_ + count,
+                                                 header_.num_tensors, position_ + roles.size(),
                                                  HeadName(kind)));
     }
-    HeadShape head = is_needle3 ? ReadNeedle3Head() : ReadNeedle2Head();
+    HeadShape head;
     head.kind = kind;
-    position_ += count;
+    for (const TensorRole role : roles) {
+      TakeShape(role, At(position_), head);
+      ++position_;
+    }
     return head;
   }
 
-  HeadShape ReadNeedle3Head() const {
-    const Record probes = At(position_);
-    HeadShape head;
-    head.fp16_matrices = probes.dtype == static_cast<uint8_t>(DType::kF16);
-    head.probes =
-        head.fp16_matrices ? probes.shape[1] : probes.shape[0] / (header_.geometry.num_layers + 1);
-    head.queries = At(position_ + 2).shape[0];
-    head.out = At(position_ + 4).shape[0];
-    return head;
+  void TakeShape(TensorRole role, const Record& record, HeadShape& head) const {
+    switch (role) {
+      case TensorRole::kHeadProbes:
+        TakeProbes(record, head);
+        break;
+      case TensorRole::kHeadQuery:
+        head.queries = record.shape[0];
+        break;
+      case TensorRole::kHeadProj:
+        head.out = record.shape[0];
+        break;
+      default:
+        break;
+    }
   }
 
-  HeadShape ReadNeedle2Head() const {
-    HeadShape head;
-    head.probes = At(position_).shape[0];
-    head.out = At(position_ + 1).shape[0];
-    return head;
+  // [P, d] in Needle 2; in Needle 3 [(L+1)*k, d], or [L+1, k, d] when it is FP16.
+  void TakeProbes(const Record& record, HeadShape& head) const {
+    const bool is_needle3 = generation() == Generation::kNeedle3;
+    head.fp16_matrices = is_needle3 && record.dtype == static_cast<uint8_t>(DType::kF16);
+    head.probes = record.shape[head.fp16_matrices ? 1 : 0];
+    if (is_needle3 && !head.fp16_matrices) head.probes /= header_.geometry.num_layers + 1;
   }
 
   std::span<const uint8_t> file_;

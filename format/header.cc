@@ -15,13 +15,13 @@ constexpr uint32_t kFieldBytes = 4;
 
 enum class Print : uint8_t { kDecimal, kHex, kF32 };
 
-// A field: its name, how its four bytes are read from and stored into a Header, which values `set`
-// takes when it does not take all, and how it is shown.
+// A field: its name, how its four bytes are read from and stored into a Header (`set` refuses what
+// is not 0 in an entry that is not used), the most it may be, and how it is shown.
 struct Row {
   std::string_view name;
   uint32_t (*get)(const Header& header);
   bool (*set)(Header& header, uint32_t word);
-  std::string_view want = "";
+  uint32_t most = UINT32_MAX;
   Print print = Print::kDecimal;
 };
 
@@ -44,17 +44,16 @@ constexpr Row OfHeader(std::string_view name) {
 }
 
 // The number of entries that an array field uses. Stands before its entries and sizes the vector.
-template <auto kMember, uint32_t kLimit>
-constexpr Row Count(std::string_view name, std::string_view want) {
+template <auto kMember>
+constexpr Row Count(std::string_view name, uint32_t most) {
   return {
       name,
       [](const Header& header) { return static_cast<uint32_t>((header.geometry.*kMember).size()); },
       [](Header& header, uint32_t word) {
-        if (word > kLimit) return false;
         (header.geometry.*kMember).resize(word);
         return true;
       },
-      want};
+      most};
 }
 
 // An entry of an array field; 0 from the count on.
@@ -69,8 +68,7 @@ constexpr Row Entry(std::string_view name) {
             auto& entries = header.geometry.*kMember;
             if (kIndex < entries.size()) entries[kIndex] = word;
             return kIndex < entries.size() || word == 0;
-          },
-          "0, as the entry is not used"};
+          }};
 }
 
 template <size_t kIndex>
@@ -102,7 +100,7 @@ constexpr uint32_t TagOf(Generation generation) {
 
 constexpr Row kTag = {"tag", [](const Header& header) { return TagOf(header.geometry.generation); },
                       [](Header&, uint32_t) { return true; },  // Read before any field.
-                      "", Print::kHex};
+                      UINT32_MAX, Print::kHex};
 constexpr Row kRopeTheta = {
     "rope_theta",
     [](const Header& header) { return std::bit_cast<uint32_t>(header.geometry.rope_theta); },
@@ -110,7 +108,7 @@ constexpr Row kRopeTheta = {
       header.geometry.rope_theta = std::bit_cast<float>(word);
       return true;
     },
-    "", Print::kF32};
+    UINT32_MAX, Print::kF32};
 // Needle 2 has one size for the heads of q, k and v.
 constexpr Row kHeadDim = {"head_dim",
                           [](const Header& header) { return header.geometry.qk_head_dim; },
@@ -154,12 +152,12 @@ constexpr auto kNeedle3Rows = std::to_array<Row>({
     Number<&Geometry::engram_conv_taps>("engram_conv_taps"),
     Number<&Geometry::engram_conv_dilation>("engram_conv_dilation"),
     Number<&Geometry::engram_seed_heads>("engram_seed_heads"),
-    Count<&Geometry::engram_orders, kMaxEngramOrders>("num_engram_orders", "at most 4"),
+    Count<&Geometry::engram_orders>("num_engram_orders", kMaxEngramOrders),
     Order<0>("engram_orders[0]"),
     Order<1>("engram_orders[1]"),
     Order<2>("engram_orders[2]"),
     Order<3>("engram_orders[3]"),
-    Count<&Geometry::engram_sites, 16>("num_engram_sites", "at most 16"),
+    Count<&Geometry::engram_sites>("num_engram_sites", MaxEngramSites(Generation::kNeedle3)),
     Site<0>("engram_sites[0]"),
     Site<1>("engram_sites[1]"),
     Site<2>("engram_sites[2]"),
@@ -199,12 +197,12 @@ constexpr auto kNeedle2Rows = std::to_array<Row>({
     Number<&Geometry::num_engram_tables>("num_engram_tables"),
     Number<&Geometry::engram_conv_taps>("engram_conv_taps"),
     Number<&Geometry::engram_conv_dilation>("engram_conv_dilation"),
-    Count<&Geometry::engram_orders, kMaxEngramOrders>("num_engram_orders", "at most 4"),
+    Count<&Geometry::engram_orders>("num_engram_orders", kMaxEngramOrders),
     Order<0>("engram_orders[0]"),
     Order<1>("engram_orders[1]"),
     Order<2>("engram_orders[2]"),
     Order<3>("engram_orders[3]"),
-    Count<&Geometry::engram_sites, 4>("num_engram_sites", "at most 4"),
+    Count<&Geometry::engram_sites>("num_engram_sites", MaxEngramSites(Generation::kNeedle2)),
     Site<0>("engram_sites[0]"),
     Site<1>("engram_sites[1]"),
     Site<2>("engram_sites[2]"),
@@ -252,8 +250,13 @@ absl::Status ReadFields(std::span<const uint8_t> bytes, Header& header) {
   size_t offset = 0;
   for (const Row& row : RowsOf(header.geometry.generation)) {
     const auto word = base::LoadLe<uint32_t>(&bytes[offset]);
+    if (word > row.most) {
+      return absl::DataLossError(
+          absl::StrFormat("%s: %d, want at most %d", row.name, word, row.most));
+    }
     if (!row.set(header, word)) {
-      return absl::DataLossError(absl::StrFormat("%s: %d, want %s", row.name, word, row.want));
+      return absl::DataLossError(
+          absl::StrFormat("%s: %d, want 0, as the entry is not used", row.name, word));
     }
     offset += kFieldBytes;
   }

@@ -91,6 +91,14 @@ constexpr auto kHeadCodes = std::to_array<HeadRow>({
     {Generation::kNeedle2, 2, HeadKind::kConfidence},
 });
 
+// A router has all of Needle 3's, other heads no calibration.
+constexpr auto kNeedle3HeadRoles = std::to_array<TensorRole>(
+    {TensorRole::kHeadProbes, TensorRole::kHeadGain, TensorRole::kHeadQuery,
+     TensorRole::kHeadRowBias, TensorRole::kHeadProj, TensorRole::kHeadBias,
+     TensorRole::kHeadCalibration});
+constexpr auto kNeedle2HeadRoles = std::to_array<TensorRole>(
+    {TensorRole::kHeadProbes, TensorRole::kHeadProj, TensorRole::kHeadBias});
+
 constexpr uint32_t kCondRank = 8;           // cond_v, cond_u
 constexpr uint32_t kCalibrationValues = 3;  // of the router
 
@@ -210,32 +218,37 @@ class Builder {
   void AddHeads() {
     Add(TensorRole::kHeadsManifest, DType::kF16, {static_cast<uint32_t>(heads_.size())});
     for (index_ = 0; index_ < heads_.size(); ++index_) {
-      is_needle3_ ? AddNeedle3Head(heads_[index_]) : AddNeedle2Head(heads_[index_]);
+      for (const TensorRole role : HeadRoles(g_.generation, heads_[index_].kind)) {
+        AddHeadTensor(heads_[index_], role);
+      }
     }
     index_ = 0;
   }
 
-  void AddNeedle3Head(const HeadShape& head) {
+  // Needle 2's heads have one axis of probes; Needle 3's pool probes of L+1 rows by queries.
+  void AddHeadTensor(const HeadShape& head, TensorRole role) {
     const uint32_t rows = g_.num_layers + 1;
     const uint32_t k = head.probes;
-    const uint32_t q = head.queries;
-    const DType matrix = head.fp16_matrices ? DType::kF16 : DType::kCq;
-    Add(TensorRole::kHeadProbes, matrix,
-        head.fp16_matrices ? Shape{rows, k, g_.d_model} : Shape{rows * k, g_.d_model});
-    Add(TensorRole::kHeadGain, DType::kF16, {rows, k});
-    Add(TensorRole::kHeadQuery, matrix, {q, g_.d_model});
-    Add(TensorRole::kHeadRowBias, DType::kF16, {q, rows, k});
-    Add(TensorRole::kHeadProj, matrix, {head.out, q * g_.d_model});
-    Add(TensorRole::kHeadBias, DType::kF16, {head.out});
-    if (head.kind == HeadKind::kRouter) {
-      Add(TensorRole::kHeadCalibration, DType::kF16, {kCalibrationValues});
+    const uint32_t pooled = is_needle3_ ? head.queries : head.probes;
+    const bool is_cq = is_needle3_ && !head.fp16_matrices;
+    const DType matrix = is_cq ? DType::kCq : DType::kF16;
+    switch (role) {
+      case TensorRole::kHeadProbes:
+        if (!is_needle3_) return Add(role, matrix, {k, g_.d_model});
+        return Add(role, matrix, is_cq ? Shape{rows * k, g_.d_model} : Shape{rows, k, g_.d_model});
+      case TensorRole::kHeadGain:
+        return Add(role, DType::kF16, {rows, k});
+      case TensorRole::kHeadQuery:
+        return Add(role, matrix, {head.queries, g_.d_model});
+      case TensorRole::kHeadRowBias:
+        return Add(role, DType::kF16, {head.queries, rows, k});
+      case TensorRole::kHeadProj:
+        return Add(role, matrix, {head.out, pooled * g_.d_model});
+      case TensorRole::kHeadBias:
+        return Add(role, DType::kF16, {head.out});
+      default:
+        return Add(role, DType::kF16, {kCalibrationValues});
     }
-  }
-
-  void AddNeedle2Head(const HeadShape& head) {
-    Add(TensorRole::kHeadProbes, DType::kF16, {head.probes, g_.d_model});
-    Add(TensorRole::kHeadProj, DType::kF16, {head.out, head.probes * g_.d_model});
-    Add(TensorRole::kHeadBias, DType::kF16, {head.out});
   }
 
   const Geometry& g_;
@@ -350,6 +363,12 @@ std::optional<HeadKind> HeadKindFromCode(Generation generation, uint32_t code) {
     if (row.generation == generation && row.code == code) return row.kind;
   }
   return std::nullopt;
+}
+
+std::span<const TensorRole> HeadRoles(Generation generation, HeadKind kind) {
+  if (generation == Generation::kNeedle2) return kNeedle2HeadRoles;
+  const std::span<const TensorRole> roles = kNeedle3HeadRoles;
+  return kind == HeadKind::kRouter ? roles : roles.first(roles.size() - 1);
 }
 
 absl::StatusOr<Schema> Schema::Make(const Geometry& geometry, std::vector<HeadShape> heads,

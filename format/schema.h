@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -102,6 +103,8 @@ std::string_view HeadName(HeadKind kind);
 // confidence 2.
 uint32_t HeadCode(Generation generation, HeadKind kind);
 std::optional<HeadKind> HeadKindFromCode(Generation generation, uint32_t code);
+// The tensors of a head in file order.
+std::span<const TensorRole> HeadRoles(Generation generation, HeadKind kind);
 
 // What the header does not say of a head.
 struct HeadShape {

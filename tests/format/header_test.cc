@@ -5,13 +5,11 @@
 #include <limits>
 
 #include "tests/format/broken_archive.h"
-#include "tests/support/files.h"
 
 namespace needle::format {
 namespace {
 
 using ::needle::tests::StatusIs;
-using ::testing::HasSubstr;
 
 class HeaderTest : public BrokenArchiveTest {
  protected:
@@ -278,6 +276,19 @@ TEST_F(HeaderTest, IgnoresEngramFieldsWithoutSites) {
   geometry.engram_orders.clear();
   geometry.engram_slots = geometry.num_engram_tables = geometry.engram_conv_taps = 0;
   EXPECT_OK(CheckGeometry(geometry));
+}
+
+// What no header holds, but a config may say.
+TEST_F(HeaderTest, GeometryHasTheContainersLimits) {
+  Geometry geometry = TinyGeometry(Generation::kNeedle3);
+  geometry.engram_orders = {1, 2, 3, 4, 4};
+  EXPECT_THAT(CheckGeometry(geometry),
+              StatusIs(absl::StatusCode::kDataLoss, "num_engram_orders: 5, want 1 to 4"));
+  geometry = TinyGeometry(Generation::kNeedle2);
+  geometry.num_layers = 5;
+  geometry.engram_sites = {0, 1, 2, 3, 4};
+  EXPECT_THAT(CheckGeometry(geometry),
+              StatusIs(absl::StatusCode::kDataLoss, "num_engram_sites: 5, want at most 4"));
 }
 
 TEST_F(HeaderTest, AcceptsTheLargestMask) {
