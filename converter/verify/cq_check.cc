@@ -151,9 +151,11 @@ void CqRowCheck::Judge(std::span<const float> weights, uint64_t row, uint64_t gr
   MeasureError(result);
   tally.squared_error += result.squared_error;
   KeepWorst({row, group, RelativeError(result.squared_error, result.squared_weights)}, tally.worst);
-  tally.index_ties += result.index_ties;
-  tally.norm_ties += result.norm_tie ? 1U : 0U;
-  if (result.Plain()) return;
+  if (result.Plain()) {
+    tally.index_ties += result.index_ties;
+    tally.norm_ties += result.norm_tie ? 1U : 0U;
+    return;
+  }
   ++tally.other_groups;
   tally.other_norms += result.IndicesPlain() ? 1U : 0U;
   tally.norms.Add(result.fitting_norm, static_cast<double>(base::F32FromF16(stored_norm_)));

@@ -20,8 +20,8 @@ class NamedTensors {
   virtual const std::string& name() const = 0;
   // Names, types and shapes as the file has them, in any order, no name twice.
   virtual const std::vector<converter::Leaf>& tensors() const = 0;
-  // All values of tensors()[index], which is of type quant::SourceType::kF32, row-major whatever the file's own order.
-  // DataLoss: the payload is damaged.
+  // All values of tensors()[index], which is of type quant::SourceType::kF32, row-major whatever
+  // the file's own order. DataLoss: the payload is damaged.
   virtual absl::StatusOr<std::vector<float>> Values(size_t index) const = 0;
 };
 

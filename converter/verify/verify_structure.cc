@@ -100,23 +100,6 @@ void CheckNorms(const format::CqView& view, const std::string& name, StructureRe
   }
 }
 
-void CheckGaps(const format::Archive& archive, StructureReport& report) {
-  std::vector<std::pair<uint64_t, uint64_t>> blobs;  // begin, end
-  for (const format::Record& record : archive.records()) {
-    blobs.emplace_back(record.offset, record.offset + record.num_bytes);
-  }
-  std::sort(blobs.begin(), blobs.end());
-  uint64_t end = blobs.front().first;
-  for (const auto& [begin, next_end] : blobs) {
-    for (; end < begin; ++end) {
-      if (archive.bytes()[end] == 0) continue;
-      Fail(report, absl::StrFormat("gap at byte %d: 0x%02X, want 0", end, archive.bytes()[end]));
-      break;
-    }
-    end = next_end;
-  }
-}
-
 bool IsPermutation(std::span<const float> values, std::span<const uint32_t> wanted) {
   return std::ranges::equal(values, wanted, [](float value, uint32_t number) {
     return value == static_cast<float>(number);
@@ -183,7 +166,6 @@ StructureReport VerifyStructure(const format::Archive& archive, const StructureO
   for (size_t i = 0; i < archive.records().size(); ++i) CountTensor(archive, i, report);
   CheckCodebooks(archive, options, report);
   CheckKvWindow(archive.geometry(), report);
-  CheckGaps(archive, report);
   CheckPermutation(archive, format::TensorRole::kHadaP1, format::kHadaP1Seed, report);
   CheckPermutation(archive, format::TensorRole::kHadaP2, format::kHadaP2Seed, report);
   CheckMatrices(archive, options.threads, report);

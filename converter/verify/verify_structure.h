@@ -40,8 +40,8 @@ struct StructureReport {
   bool passed() const { return num_failures == 0; }
 };
 
-// Checks: the codebooks, entry by entry; the sign of every norm (an encoder gives none); gaps of
-// zero bytes; the permutations (those of a build, plain or split); kv_window within the budget.
+// Checks: the codebooks, entry by entry; the sign of every norm (an encoder gives none); the
+// permutations (those of a build, plain or split); kv_window within the budget.
 StructureReport VerifyStructure(const format::Archive& archive, const StructureOptions& options);
 
 }  // namespace needle::verify
