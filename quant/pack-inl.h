@@ -8,6 +8,7 @@
 #define NEEDLE_QUANT_PACK_INL_H_
 #endif
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -23,19 +24,7 @@ HWY_BEFORE_NAMESPACE();
 namespace needle::quant {
 namespace HWY_NAMESPACE {
 
-// The low kBits bits of each of eight bytes, joined: bits [k * kBits, (k+1) * kBits) are byte k's.
-template <uint32_t kBits>
-HWY_INLINE uint64_t JoinBytes(uint64_t bytes) {
-#if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2
-  return _pext_u64(bytes, 0x0101010101010101ULL * ((1ULL << kBits) - 1));
-#else
-  bytes = (bytes & 0x00FF00FF00FF00FFULL) | ((bytes & 0xFF00FF00FF00FF00ULL) >> (8 - kBits));
-  bytes = (bytes & 0x0000FFFF0000FFFFULL) | ((bytes & 0xFFFF0000FFFF0000ULL) >> (16 - 2 * kBits));
-  return (bytes & 0xFFFFFFFFULL) | ((bytes >> 32) << (4 * kBits));
-#endif
-}
-
-// The inverse: eight bytes out of the low 8 * kBits bits.
+// Eight bytes out of the low 8 * kBits bits.
 template <uint32_t kBits>
 HWY_INLINE uint64_t SplitBytes(uint64_t joined) {
   constexpr uint64_t kFirst = (1ULL << kBits) - 1;
@@ -55,26 +44,63 @@ constexpr uint32_t BitsOf(format::Width width) {
   return width == format::Width::kTernary ? 2 : static_cast<uint32_t>(width);
 }
 
-// `patterns`: 128 bytes, each less than 2^bits; `packed`: 16 * bits bytes.
-template <format::Width kWidth>
-HWY_INLINE void PackPatterns(const uint8_t* HWY_RESTRICT patterns, uint8_t* HWY_RESTRICT packed) {
-  constexpr uint32_t kBits = BitsOf(kWidth);
-  constexpr size_t kWords = kBits == 3 ? 2 : 8 / kBits;  // whose bits fill 6 or 8 bytes
-  constexpr size_t kBytes = kWords * kBits;
-#pragma GCC unroll 16
-  for (size_t block = 0; block < 16 / kWords; ++block) {
-    uint64_t joined = 0;
-#pragma GCC unroll 8
-    for (size_t k = 0; k < kWords; ++k) {
-      uint64_t word;
-      std::memcpy(&word, patterns + 8 * (block * kWords + k), sizeof(word));
-      joined |= JoinBytes<kBits>(word) << (8 * kBits * k);
+// Bit i moves to bit i * kBits, of as many bits as there are lanes (4 where there is no BMI2).
+template <uint32_t kBits>
+HWY_INLINE uint64_t SpreadBits(uint64_t bits) {
+#if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2
+  constexpr uint64_t kEvery[] = {~0ULL, 0x5555555555555555, 0x1249249249249249, 0x1111111111111111};
+  return _pdep_u64(bits, kEvery[kBits - 1]);
+#else
+  static constexpr auto kSpread = [] {
+    std::array<uint16_t, 16> spread{};
+    for (uint32_t i = 0; i < 64; ++i) {
+      spread[i / 4] |= static_cast<uint16_t>(((i / 4) >> (i % 4) & 1) << (i % 4 * kBits));
     }
-    std::memcpy(packed + block * kBytes, &joined, kBytes);
-  }
+    return spread;
+  }();
+  return kSpread[bits];
+#endif
 }
 
-// The inverse: 128 patterns, a byte each, from 16 * kBits bytes.
+template <class D>
+HWY_INLINE uint64_t BitsOfMask(D d, hwy::HWY_NAMESPACE::Mask<D> mask) {
+  uint8_t bytes[8] = {};
+  hwy::HWY_NAMESPACE::StoreMaskBits(d, mask, bytes);
+  uint64_t bits;
+  std::memcpy(&bits, bytes, sizeof(bits));
+  return bits;
+}
+
+// Packs a group of patterns that come vector by vector, as one mask for each of their bits.
+template <uint32_t kBits, class D>
+class PatternWriter {
+ public:
+  // `packed`: room for the group, 16 * kBits bytes.
+  HWY_INLINE explicit PatternWriter(uint8_t* HWY_RESTRICT packed) : packed_(packed) {}
+
+  // `index`: the number of the vector in the group, ascending; bits[0] is the lowest bit.
+  HWY_INLINE void Write(size_t index, const hwy::HWY_NAMESPACE::Mask<D>* bits) {
+    constexpr size_t kLanes = HWY_LANES(float);
+    uint64_t joined = 0;
+#pragma GCC unroll 4
+    for (uint32_t b = 0; b < kBits; ++b) joined |= SpreadBits<kBits>(BitsOfMask(D(), bits[b])) << b;
+    if constexpr (kLanes >= 8) {
+      constexpr size_t kBytes = kLanes * kBits / 8;
+      std::memcpy(packed_ + index * kBytes, &joined, kBytes);
+    } else if (index % 2 == 0) {
+      even_ = joined;
+    } else {
+      joined = even_ | (joined << (kLanes * kBits));
+      std::memcpy(packed_ + index / 2 * kBits, &joined, kBits);
+    }
+  }
+
+ private:
+  uint8_t* packed_;
+  uint64_t even_ = 0;  // of half a byte's worth of vectors of 4
+};
+
+// A group unpacked: 128 patterns, a byte each, from 16 * kBits bytes.
 template <uint32_t kBits>
 HWY_INLINE void UnpackGroup(const uint8_t* HWY_RESTRICT packed, uint8_t* HWY_RESTRICT patterns) {
   constexpr size_t kWords = kBits == 3 ? 2 : 1;  // from loads of a size that machines have
