@@ -40,15 +40,17 @@ class Lanes {
   std::vector<float> pre_, post_, res_;  // phi * z, [kChunk, rows of phi]
   std::vector<float> h_pre_;             // [kChunk, lanes]
   std::vector<float> mix_;               // [kChunk, lanes, lanes + 1]: R | hpost
+  std::vector<double> sinkhorn_;         // [kChunk, lanes, lanes]
   std::vector<float> mean_weights_;      // [lanes]
   Activations input_;
 };
 
-// Rows and columns of the n x n `matrix` made to sum to 1: exp after 20 times subtracting the
-// log-sum-exp of each row, then of each column. Computed with the exponentials themselves, from
-// entries whose rows and columns all have the maximum 0: no sum is then smaller than 1, and nothing
-// overflows.
-void Sinkhorn(std::span<float> matrix, size_t n);
+// The specification's sinkhorn of the n x n `matrix`: `result` has rows `result_stride` apart,
+// `work` n * n values. Computed with the exponentials themselves in f64, with + - * / alone: a
+// row's maximum may be taken out first, because the first round does that too, and entries more
+// than 700 below it count as 700 below, so that no sum is 0.
+void Sinkhorn(std::span<const float> matrix, size_t n, std::span<double> work,
+              std::span<float> result, size_t result_stride);
 
 }  // namespace needle::engine
 

@@ -11,6 +11,7 @@
 
 #include "engine/archive_weights.h"
 #include "engine/model.h"
+#include "engine/session.h"
 #include "tests/support/files.h"
 #include "tests/support/golden_tensors.h"
 
@@ -32,6 +33,26 @@ inline Model LoadGolden(const std::string& name, Numerics numerics, size_t threa
 inline std::vector<uint32_t> TokensOf(const tests::GoldenTensors& golden) {
   const auto& tokens = golden.Ints("tokens").values;
   return {tokens.begin(), tokens.end()};
+}
+
+inline std::vector<uint32_t> SomeTokens(const Model& model, size_t count) {
+  std::vector<uint32_t> tokens(count);
+  for (size_t i = 0; i < count; ++i) {
+    tokens[i] = static_cast<uint32_t>((i * i * 31 + i * 7 + 3) % model.geometry().vocab);
+  }
+  return tokens;
+}
+
+// Throws on an error.
+inline std::vector<float> Copy(const absl::StatusOr<std::span<const float>>& values) {
+  if (!values.ok()) throw std::runtime_error(values.status().ToString());
+  return {values->begin(), values->end()};
+}
+
+inline std::vector<float> Prefilled(const Model& model, std::span<const uint32_t> tokens,
+                                    Session::Logits logits) {
+  Session session(model);
+  return Copy(session.Prefill(tokens, logits));
 }
 
 // |a - b| / |b|; infinite when sizes differ or a value is not finite.
