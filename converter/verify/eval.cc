@@ -174,6 +174,7 @@ RunResult SumUpRun(const EvalRun& run, size_t number, const ExampleResults& resu
   sum.perplexity = Perplexity(nll);
   if (number == 0 || !options.teacher_forced) return sum;
   sum.divergence = Summarize(scores);
+  for (const auto& example : results) sum.scores.push_back(example[number].scores);
   sum.sequences_exact = static_cast<double>(same) / static_cast<double>(results.size());
   return sum;
 }

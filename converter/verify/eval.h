@@ -54,6 +54,8 @@ struct RunResult {
   // Against the first run; not in the first run itself.
   std::optional<Divergence> divergence = std::nullopt;
   double sequences_exact = 0;  // share of examples where all most likely tokens are the first run's
+  // What `divergence` sums up: [example][position of the answer], by example run, in file order.
+  std::vector<std::vector<PositionScore>> scores = {};
 };
 
 // An example whose greedy answers are not the same text in all runs.
