@@ -6,6 +6,7 @@
 #include "benchmark/benchmark.h"
 #include "quant/encode.h"
 #include "quant/encode_kernel.h"
+#include "quant/pack.h"
 #include "quant/rotate.h"
 
 namespace needle::bench {
@@ -28,9 +29,10 @@ void CountBytes(benchmark::State& state) {
 }
 
 void BM_Memcpy(benchmark::State& state) {
+  const std::vector<float>& weights = Weights();
   std::vector<float> copy(kWeights);
   for (auto _ : state) {
-    std::memcpy(copy.data(), Weights().data(), kWeights * sizeof(float));
+    std::memcpy(copy.data(), weights.data(), kWeights * sizeof(float));
     benchmark::ClobberMemory();
   }
   CountBytes(state);
@@ -54,9 +56,10 @@ void Encode(benchmark::State& state, size_t (*kernel)(const quant::EncodeJob&, q
   const quant::Codebook codebook = quant::Codebook::Standard(width);
   std::vector<uint8_t> indices(layout.norms_offset);
   std::vector<uint16_t> norms(kRows * layout.groups);
+  const std::vector<float>& weights = Weights();
   for (auto _ : state) {
     quant::EncodeStats stats;
-    kernel({Weights(), kRows, kCols, layout.groups, layout.row_bytes, &codebook, indices, norms},
+    kernel({weights, kRows, kCols, layout.groups, layout.row_bytes, &codebook, indices, norms},
            stats);
     benchmark::DoNotOptimize(stats);
   }
@@ -69,6 +72,34 @@ BENCHMARK_CAPTURE(Encode, cq3, quant::EncodeGroupsSimd, Width::kCq3);
 BENCHMARK_CAPTURE(Encode, cq4, quant::EncodeGroupsSimd, Width::kCq4);
 BENCHMARK_CAPTURE(Encode, cq2_portable, quant::EncodeGroupsPortable, Width::kCq2);
 BENCHMARK_CAPTURE(Encode, cq4_portable, quant::EncodeGroupsPortable, Width::kCq4);
+
+// The search alone, by the specification's rule; EncodeGroupsSimd has its own.
+void BM_Nearest(benchmark::State& state, Width width) {
+  const quant::Codebook codebook = quant::Codebook::Standard(width);
+  const std::vector<float>& weights = Weights();
+  for (auto _ : state) {
+    uint32_t sum = 0;
+    for (const float weight : weights) sum += codebook.Nearest(weight);
+    benchmark::DoNotOptimize(sum);
+  }
+  CountBytes(state);
+}
+BENCHMARK_CAPTURE(BM_Nearest, cq2, Width::kCq2);
+BENCHMARK_CAPTURE(BM_Nearest, cq4, Width::kCq4);
+
+void BM_PackRow(benchmark::State& state, Width width) {
+  std::vector<uint8_t> codes = Bytes(kWeights);
+  for (uint8_t& code : codes) code = static_cast<uint8_t>(code % format::NumLevels(width));
+  std::vector<uint8_t> packed(kWeights / 8 * format::StoredBits(width));
+  for (auto _ : state) {
+    quant::PackRow(width, codes, packed);
+    benchmark::ClobberMemory();
+  }
+  CountBytes(state);
+}
+BENCHMARK_CAPTURE(BM_PackRow, cq2, Width::kCq2);
+BENCHMARK_CAPTURE(BM_PackRow, cq3, Width::kCq3);
+BENCHMARK_CAPTURE(BM_PackRow, cq4, Width::kCq4);
 
 void BM_Decode(benchmark::State& state, Width width) {
   const auto layout = *format::CqLayout::Make(kRows, kCols, 128, width);

@@ -20,24 +20,45 @@ namespace HWY_NAMESPACE {
 
 #if NEEDLE_FIXED_LANES
 
-// The int8 entries of one group's weights.
+// Groups of a row that are unpacked at a time: words just stored cannot be loaded as vectors
+// without waiting for them, so the loads come well after the stores.
+constexpr size_t kChunk = 8;
+
+// The int8 entries of `count` groups.
 template <uint32_t kBits>
-HWY_INLINE void UnpackEntries(const uint8_t* HWY_RESTRICT packed, const int8_t* HWY_RESTRICT table,
-                              int8_t* HWY_RESTRICT entries) {
-  const hn::CappedTag<uint8_t, kSimdGroup> d;
-  alignas(64) uint8_t patterns[kSimdGroup];
-  UnpackGroup<kBits>(packed, patterns);
-  const auto lookup = hn::LoadDup128(hn::RebindToSigned<decltype(d)>(), table);
-#pragma GCC unroll 8
-  for (size_t i = 0; i < kSimdGroup; i += hn::MaxLanes(d)) {
-    hn::Store(hn::TableLookupBytes(lookup, hn::BitCast(hn::RebindToSigned<decltype(d)>(),
-                                                       hn::Load(d, patterns + i))),
-              hn::RebindToSigned<decltype(d)>(), entries + i);
+HWY_INLINE void UnpackEntries(const uint8_t* HWY_RESTRICT packed, size_t count,
+                              const int8_t* HWY_RESTRICT table, int8_t* HWY_RESTRICT entries) {
+  const hn::CappedTag<int8_t, kSimdGroup> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  alignas(64) uint8_t patterns[kChunk * kSimdGroup];
+  for (size_t i = 0; i < count; ++i) {
+    UnpackGroup<kBits>(packed + i * kSimdGroup / 8 * kBits, patterns + i * kSimdGroup);
+  }
+  const auto lookup = hn::LoadDup128(d, table);
+  for (size_t i = 0; i < count * kSimdGroup; i += hn::MaxLanes(d)) {
+    const auto index = hn::BitCast(d, hn::Load(du, patterns + i));
+    hn::Store(hn::TableLookupBytes(lookup, index), d, entries + i);
   }
 }
 
 HWY_INLINE int32_t Dot(const int8_t* HWY_RESTRICT entries, const int8_t* HWY_RESTRICT values) {
-  const hn::CappedTag<int16_t, 32> d16;
+#if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2
+  // Pairs of |entry| * (value with the entry's sign): at most 2 * 127 * 127, which fits in 16 bits.
+  const hn::FixedTag<int8_t, 32> d8;
+  const hn::FixedTag<int16_t, 16> d16;
+  const hn::FixedTag<int32_t, 8> d32;
+  const auto ones = hn::Set(d16, 1);
+  auto sum = hn::Zero(d32);
+#pragma GCC unroll 4
+  for (size_t i = 0; i < kSimdGroup; i += 32) {
+    const __m256i a = hn::LoadU(d8, entries + i).raw;
+    const __m256i b = _mm256_sign_epi8(hn::LoadU(d8, values + i).raw, a);
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(a), b);
+    sum = hn::Add(sum, hn::Vec<decltype(d32)>{_mm256_madd_epi16(pairs, ones.raw)});
+  }
+  return hn::GetLane(hn::SumOfLanes(d32, sum));
+#else
+  const hn::FixedTag<int16_t, 8> d16;
   const hn::RepartitionToWide<decltype(d16)> d32;
   const hn::Rebind<int8_t, decltype(d16)> d8;
   auto even = hn::Zero(d32);
@@ -49,26 +70,40 @@ HWY_INLINE int32_t Dot(const int8_t* HWY_RESTRICT entries, const int8_t* HWY_RES
     even = hn::ReorderWidenMulAccumulate(d32, a, b, even, odd);
   }
   return hn::GetLane(hn::SumOfLanes(d32, hn::Add(even, odd)));
+#endif
+}
+
+// Adds the terms of `count` groups of one row, from group `first` on, to the row of every vector.
+template <uint32_t kBits>
+HWY_INLINE void AddChunk(const MultiplyJob& job, size_t row, size_t first, size_t count) {
+  const auto& view = job.matrix->view();
+  const size_t number = row * view.layout.groups + first;
+  alignas(64) int8_t entries[kChunk * kSimdGroup];
+  UnpackEntries<kBits>(view.indices.data() + number * (kSimdGroup / 8 * kBits), count,
+                       job.matrix->table().data(), entries);
+  float norms[kChunk];
+  for (size_t i = 0; i < count; ++i) {
+    norms[i] = base::F32FromF16(base::LoadLe<uint16_t>(&view.norms[2 * (number + i)]));
+  }
+  for (size_t v = 0; v < job.x->count(); ++v) {
+    const int8_t* values = job.x->values(v).data() + first * kSimdGroup;
+    const float* scales = job.x->scales(v).data() + first;
+    float sum = job.y[v * job.y_stride + row];
+    for (size_t i = 0; i < count; ++i) {
+      const int32_t dot = Dot(entries + i * kSimdGroup, values + i * kSimdGroup);
+      sum += static_cast<float>(dot) * norms[i] * scales[i] * job.matrix->table_scale();
+    }
+    job.y[v * job.y_stride + row] = sum;
+  }
 }
 
 template <uint32_t kBits>
 void MultiplyBits(const MultiplyJob& job) {
-  const auto& view = job.matrix->view();
-  const QuantizedActivations& x = *job.x;
-  const float table_scale = job.matrix->table_scale();
-  alignas(64) int8_t entries[kSimdGroup];
+  const size_t groups = job.matrix->view().layout.groups;
   for (size_t row = job.first; row < job.first + job.count; ++row) {
-    for (size_t v = 0; v < x.count(); ++v) job.y[v * job.y_stride + row] = 0;
-    for (size_t group = 0; group < view.layout.groups; ++group) {
-      const size_t number = row * view.layout.groups + group;
-      UnpackEntries<kBits>(view.indices.data() + number * (kSimdGroup * kBits / 8),
-                           job.matrix->table().data(), entries);
-      const float norm = base::F32FromF16(base::LoadLe<uint16_t>(&view.norms[2 * number]));
-      for (size_t v = 0; v < x.count(); ++v) {
-        const int32_t dot = Dot(entries, x.values(v).data() + group * kSimdGroup);
-        job.y[v * job.y_stride + row] +=
-            static_cast<float>(dot) * norm * x.scales(v)[group] * table_scale;
-      }
+    for (size_t v = 0; v < job.x->count(); ++v) job.y[v * job.y_stride + row] = 0;
+    for (size_t first = 0; first < groups; first += kChunk) {
+      AddChunk<kBits>(job, row, first, std::min(kChunk, groups - first));
     }
   }
 }

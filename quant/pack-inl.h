@@ -100,19 +100,26 @@ class PatternWriter {
   uint64_t even_ = 0;  // of half a byte's worth of vectors of 4
 };
 
+// 8 patterns' bits from where they start; kBits bytes.
+template <uint32_t kBits>
+HWY_INLINE uint64_t LoadJoined(const uint8_t* HWY_RESTRICT packed) {
+  if constexpr (kBits == 3) {  // loads of sizes that machines have, not by way of memory
+    uint16_t low;
+    std::memcpy(&low, packed, sizeof(low));
+    return low | (uint64_t{packed[2]} << 16);
+  }
+  uint64_t joined = 0;
+  std::memcpy(&joined, packed, kBits);
+  return joined;
+}
+
 // A group unpacked: 128 patterns, a byte each, from 16 * kBits bytes.
 template <uint32_t kBits>
 HWY_INLINE void UnpackGroup(const uint8_t* HWY_RESTRICT packed, uint8_t* HWY_RESTRICT patterns) {
-  constexpr size_t kWords = kBits == 3 ? 2 : 1;  // from loads of a size that machines have
 #pragma GCC unroll 16
-  for (size_t i = 0; i < 16; i += kWords) {
-    uint64_t joined = 0;
-    std::memcpy(&joined, packed + i * kBits, kWords * kBits);
-#pragma GCC unroll 2
-    for (size_t k = 0; k < kWords; ++k) {
-      const uint64_t bytes = SplitBytes<kBits>(joined >> (8 * kBits * k));
-      std::memcpy(patterns + 8 * (i + k), &bytes, sizeof(bytes));
-    }
+  for (size_t i = 0; i < 16; ++i) {
+    const uint64_t bytes = SplitBytes<kBits>(LoadJoined<kBits>(packed + i * kBits));
+    std::memcpy(patterns + 8 * i, &bytes, sizeof(bytes));
   }
 }
 
