@@ -185,10 +185,13 @@ std::optional<LeafBinding> BindLeaf(const format::Geometry& full,
   return binding;
 }
 
-std::optional<std::vector<float>> DefaultValues(const format::TensorSpec& spec) {
-  if (spec.id.role == TensorRole::kHeadBias) return std::vector<float>(spec.shape.front(), 0.0F);
-  if (spec.id.role == TensorRole::kHeadCalibration) return std::vector<float>{0.90F, 0.00F, 0.60F};
-  return std::nullopt;
+bool MayBeMissing(TensorRole role) {
+  return role == TensorRole::kHeadBias || role == TensorRole::kHeadCalibration;
+}
+
+std::vector<float> DefaultValues(const format::TensorSpec& spec) {
+  if (spec.id.role == TensorRole::kHeadCalibration) return {0.90F, 0.00F, 0.60F};
+  return std::vector<float>(spec.shape.front(), 0.0F);
 }
 
 std::string HeadLeafPath(format::HeadKind kind, TensorRole role) {

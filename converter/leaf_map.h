@@ -39,9 +39,10 @@ std::optional<LeafBinding> BindLeaf(const format::Geometry& full,
                                     std::span<const format::HeadShape> heads,
                                     const format::TensorSpec& spec);
 
-// Tensors that a tree may lack, and what they are then: zeros, or the router's triple. Nothing for
-// tensors that must be there.
-std::optional<std::vector<float>> DefaultValues(const format::TensorSpec& spec);
+// Whether a tree may lack the tensor's leaf, and what its values are then: zeros, or the router's
+// triple.
+bool MayBeMissing(format::TensorRole role);
+std::vector<float> DefaultValues(const format::TensorSpec& spec);
 
 // The path of a head's leaf: "confidence_head/probes".
 std::string HeadLeafPath(format::HeadKind kind, format::TensorRole role);

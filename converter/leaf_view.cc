@@ -71,30 +71,40 @@ bool LeafView::HasContiguousCols(const Strides& strides) const {
 void LeafView::Read(const LeafData& data, uint64_t first, uint64_t count,
                     std::span<float> values) const {
   const Strides strides = StridesOf(data.fortran_order);
+  if (!HasContiguousRows(strides) && HasContiguousCols(strides)) {
+    return ReadTransposed(data, strides, first, count, values);
+  }
+  for (uint64_t i = 0; i < count; ++i) {
+    ReadRow(data, strides, first + i, values.subspan(i * cols_, cols_));
+  }
+}
+
+void LeafView::ReadRow(const LeafData& data, const Strides& strides, uint64_t row,
+                       std::span<float> values) const {
   const uint64_t size = quant::SourceBytes(type_);
-  const bool transposes = HasContiguousCols(strides);
-  const uint64_t width = transposes ? shape_[row_axes_.back().leaf_axis] : 1;
+  const uint64_t start = RowOffset(strides, row);
+  if (HasContiguousRows(strides)) {
+    quant::ConvertToF32(data.bytes.subspan(start * size, cols_ * size), type_, values);
+    return;
+  }
+  for (uint64_t col = 0; col < cols_; ++col) {
+    const uint64_t at = (start + ColOffset(strides, col)) * size;
+    quant::ConvertToF32(data.bytes.subspan(at, size), type_, values.subspan(col, 1));
+  }
+}
+
+// Rows are columns of matrices [cols_, width] in memory, as many at a time as lie in one matrix.
+void LeafView::ReadTransposed(const LeafData& data, const Strides& strides, uint64_t first,
+                              uint64_t count, std::span<float> values) const {
+  const uint64_t size = quant::SourceBytes(type_);
+  const uint64_t width = shape_[row_axes_.back().leaf_axis];
   for (uint64_t row = first; row < first + count;) {
-    const uint64_t run = std::min(width - row % width, first + count - row);
-    const auto out = values.subspan((row - first) * cols_, run * cols_);
-    if (HasContiguousRows(strides)) {
-      const uint64_t start = RowOffset(strides, row) * size;
-      quant::ConvertToF32(data.bytes.subspan(start, cols_ * size), type_, out.first(cols_));
-      ++row;
-      continue;
-    }
-    if (transposes) {
-      const uint64_t start = RowOffset(strides, row - row % width) * size;
-      quant::TransposeToF32(data.bytes.subspan(start, width * cols_ * size), type_, cols_, width,
-                            row % width, run, out);
-      row += run;
-      continue;
-    }
-    for (uint64_t col = 0; col < cols_; ++col) {
-      const uint64_t start = (RowOffset(strides, row) + ColOffset(strides, col)) * size;
-      quant::ConvertToF32(data.bytes.subspan(start, size), type_, out.subspan(col, 1));
-    }
-    ++row;
+    const uint64_t column = row % width;
+    const uint64_t run = std::min(width - column, first + count - row);
+    const uint64_t start = RowOffset(strides, row - column) * size;
+    quant::TransposeToF32(data.bytes.subspan(start, width * cols_ * size), type_, cols_, width,
+                          column, run, values.subspan((row - first) * cols_, run * cols_));
+    row += run;
   }
 }
 

@@ -41,6 +41,10 @@ class LeafView {
   uint64_t ColOffset(const Strides& strides, uint64_t col) const;
   bool HasContiguousRows(const Strides& strides) const;
   bool HasContiguousCols(const Strides& strides) const;
+  void ReadRow(const LeafData& data, const Strides& strides, uint64_t row,
+               std::span<float> values) const;
+  void ReadTransposed(const LeafData& data, const Strides& strides, uint64_t first, uint64_t count,
+                      std::span<float> values) const;
 
   quant::SourceType type_;
   std::vector<uint64_t> shape_;

@@ -185,6 +185,8 @@ struct TensorPlan::State {
   absl::Status LoadAdapters(const PlanOptions& options, const std::set<std::string>& known);
   absl::Status LoadTokenizer(const PlanOptions& options);
   absl::Status Bind(const std::vector<HeadShape>& heads, bool has_tokenizer);
+  absl::Status CheckLeaves(const std::vector<HeadShape>& heads) const;
+  Source SourceOf(const TensorSpec& spec, const std::vector<HeadShape>& heads) const;
   std::vector<Merge> MergesOf(const std::string& path) const;
 };
 
@@ -229,39 +231,50 @@ std::vector<Merge> TensorPlan::State::MergesOf(const std::string& path) const {
   return merges;
 }
 
-absl::Status TensorPlan::State::Bind(const std::vector<HeadShape>& heads, bool has_tokenizer) {
-  const format::Geometry& full = config.geometry;
-  ASSIGN_OR_RETURN(layout.schema, format::Schema::Make(selection.geometry, heads, has_tokenizer));
+// All faults of the tree's leaves are found before any constant is made, whose size comes from the
+// config: leaves of that size are then there.
+absl::Status TensorPlan::State::CheckLeaves(const std::vector<HeadShape>& heads) const {
   std::vector<std::string> faults;
   for (const TensorSpec& spec : layout.schema.tensors()) {
-    Source& source = sources.emplace_back();
-    if (spec.id.role == TensorRole::kHadaP1 || spec.id.role == TensorRole::kHadaP2) {
-      const uint32_t seed =
-          spec.id.role == TensorRole::kHadaP1 ? format::kHadaP1Seed : format::kHadaP2Seed;
-      source = PermutationValues(full.hada_n, seed, config.split_permutations);
-    } else if (spec.id.role == TensorRole::kHeadsManifest) {
-      source = HeadCodes(full.generation, heads);
+    const auto binding = BindLeaf(config.geometry, selection, heads, spec);
+    if (!binding || (MayBeMissing(spec.id.role) && !checkpoint->Find(binding->path))) continue;
+    auto fault = LeafFault(*checkpoint, *binding);
+    if (fault && std::find(faults.begin(), faults.end(), *fault) == faults.end()) {
+      faults.push_back(*std::move(fault));
     }
-    const auto binding = BindLeaf(full, selection, heads, spec);
-    if (!binding) continue;
-    auto defaults = DefaultValues(spec);
-    if (defaults && !checkpoint->Find(binding->path)) {
-      source = *std::move(defaults);
-      continue;
-    }
-    if (auto fault = LeafFault(*checkpoint, *binding)) {
-      if (std::find(faults.begin(), faults.end(), *fault) == faults.end()) {
-        faults.push_back(*std::move(fault));
-      }
-      continue;
-    }
-    const size_t leaf = *checkpoint->Find(binding->path);
-    source =
-        LeafSource{leaf, LeafView(checkpoint->leaves()[leaf], *binding), MergesOf(binding->path)};
   }
   if (faults.empty()) return absl::OkStatus();
   return absl::DataLossError(absl::StrFormat("%s: the tree does not fit its config:\n  %s",
                                              checkpoint->path(), absl::StrJoin(faults, "\n  ")));
+}
+
+Source TensorPlan::State::SourceOf(const TensorSpec& spec,
+                                   const std::vector<HeadShape>& heads) const {
+  switch (spec.id.role) {
+    case TensorRole::kHadaP1:
+      return PermutationValues(config.geometry.hada_n, format::kHadaP1Seed,
+                               config.split_permutations);
+    case TensorRole::kHadaP2:
+      return PermutationValues(config.geometry.hada_n, format::kHadaP2Seed,
+                               config.split_permutations);
+    case TensorRole::kHeadsManifest:
+      return HeadCodes(config.geometry.generation, heads);
+    default:
+      break;
+  }
+  const auto binding = BindLeaf(config.geometry, selection, heads, spec);
+  if (!binding) return {};
+  const auto leaf = checkpoint->Find(binding->path);
+  if (!leaf) return DefaultValues(spec);
+  return LeafSource{*leaf, LeafView(checkpoint->leaves()[*leaf], *binding),
+                    MergesOf(binding->path)};
+}
+
+absl::Status TensorPlan::State::Bind(const std::vector<HeadShape>& heads, bool has_tokenizer) {
+  ASSIGN_OR_RETURN(layout.schema, format::Schema::Make(selection.geometry, heads, has_tokenizer));
+  RETURN_IF_ERROR(CheckLeaves(heads));
+  for (const TensorSpec& spec : layout.schema.tensors()) sources.push_back(SourceOf(spec, heads));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<TensorPlan> TensorPlan::Make(std::shared_ptr<const Checkpoint> checkpoint,
