@@ -175,7 +175,9 @@ std::string TroffCommand(const Command& command) {
 
 }  // namespace
 
-std::string VersionText() { return "needle-build " NEEDLE_BUILD_VERSION; }
+std::string Version() { return NEEDLE_BUILD_VERSION; }
+
+std::string VersionText() { return "needle-build " + Version(); }
 
 std::string Usage(const Command& command) {
   std::string usage = absl::StrCat("needle-build ", command.spec().name, " [options]");

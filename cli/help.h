@@ -16,7 +16,8 @@ std::string CommandHelp(const Command& command);
 std::string Usage(const Command& command);
 // The same texts as one man page in section 1 (troff, man macros).
 std::string ManPage(const CommandSet& commands);
-// "needle-build 0.1.0"
+// "0.1.0", and "needle-build 0.1.0".
+std::string Version();
 std::string VersionText();
 
 }  // namespace needle::cli

@@ -75,10 +75,7 @@ absl::StatusOr<ExitCode> RunProgram(std::vector<std::string> arguments, Session&
     return RunCommand(*command, arguments, session);
   }
   if (absl::Status mistyped = MistypedCommand(commands, first); !mistyped.ok()) return mistyped;
-  if (Command* command = commands.Find(kDefaultCommand); command != nullptr) {
-    return RunCommand(*command, arguments, session);
-  }
-  return absl::InvalidArgumentError(absl::StrCat("unknown command '", first, "'"));
+  return RunCommand(*commands.Find(kDefaultCommand), arguments, session);
 }
 
 int Main(std::vector<std::string> arguments) {

@@ -1,0 +1,199 @@
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "cli/report_text.h"
+#include "cli/text_table.h"
+#include "cli/verification.h"
+#include "converter/build.h"
+#include "converter/checkpoint.h"
+#include "converter/tensor_plan.h"
+#include "converter/verify/archive_summary.h"
+
+namespace needle::cli {
+namespace {
+
+struct Options {
+  std::string checkpoint;
+  std::optional<std::string> output;
+  std::optional<std::string> bits, bits_map;
+  std::optional<uint64_t> layers;
+  SourceOptions source;
+  uint64_t threads = 0;
+  bool dry_run = false, no_verify = false;
+  bool json = false, quiet = false, verbose = false;
+};
+
+absl::StatusOr<std::shared_ptr<const converter::TensorPlan>> MakePlan(const Options& options) {
+  ASSIGN_OR_RETURN(quant::BitMap bit_map, BitMapFromOptions(options.bits, options.bits_map));
+  converter::PlanOptions plan = PlanOptionsOf(options.source, std::move(bit_map));
+  plan.layers = static_cast<uint32_t>(options.layers.value_or(0));
+  ASSIGN_OR_RETURN(auto checkpoint, converter::Checkpoint::Open(options.checkpoint));
+  ASSIGN_OR_RETURN(converter::TensorPlan made,
+                   converter::TensorPlan::Make(std::move(checkpoint), plan));
+  return std::make_shared<const converter::TensorPlan>(std::move(made));
+}
+
+std::string TokenizerText(const converter::TensorPlan& plan) {
+  return plan.tokenizer().empty() ? "none: the archive runs on token ids only"
+                                  : plan.tokenizer_path();
+}
+
+// What is known before anything is written; a build adds to it.
+base::Json PlanJson(const Options& options, const converter::TensorPlan& plan) {
+  return {
+      {"checkpoint", options.checkpoint},
+      {"output", options.output ? base::Json(*options.output) : base::Json()},
+      {"dry_run", options.dry_run},
+      {"generation", format::GenerationName(plan.geometry().generation)},
+      {"layers", plan.selection().layers},
+      {"bytes", plan.layout().file_bytes},
+      {"tokenizer", plan.tokenizer().empty() ? base::Json() : base::Json(plan.tokenizer_path())},
+      {"header", HeaderJson(plan.layout().header)}};
+}
+
+std::string PlanLine(const std::string& name, const converter::TensorPlan& plan) {
+  return absl::StrFormat("%s: %s, %d layers, %d tensors, %d bytes (%s)\n", name,
+                         format::GenerationName(plan.geometry().generation),
+                         plan.geometry().num_layers, plan.layout().records.size(),
+                         plan.layout().file_bytes, BytesText(plan.layout().file_bytes));
+}
+
+absl::StatusOr<ExitCode> DryRun(const Options& options, const converter::TensorPlan& plan,
+                                Session& session) {
+  const auto kinds = verify::SummariseKinds(plan.schema(), plan.layout().records);
+  base::Json json = PlanJson(options, plan);
+  json["kinds"] = KindsJson(kinds);
+  json["tensors"] = LayoutJson(plan.schema(), plan.layout().records);
+  json["warnings"] = TellWarnings(plan.warnings(), session.messages);
+  if (options.json) {
+    session.out.WriteJson(json);
+  } else {
+    session.out.Write(PlanLine("dry run, nothing is written", plan));
+    session.out.Write(absl::StrCat("tokenizer: ", TokenizerText(plan), "\n\n", KindsText(kinds),
+                                   "\n", LayoutText(plan.schema(), plan.layout().records)));
+  }
+  return WarningsCode(options.source.strict, plan.warnings());
+}
+
+absl::StatusOr<converter::BuildReport> RunBuild(const Options& options,
+                                                const converter::TensorPlan& plan) {
+  Progress progress("tensors", !options.quiet);
+  converter::BuildOptions build;
+  build.codebook = CodebookKindOf(options.source);
+  build.threads = options.threads;
+  build.progress = BuildProgressTo(progress);
+  return converter::Build(plan, *options.output, build);
+}
+
+// The finished file, read again and compared with the checkpoint.
+absl::StatusOr<Verification> Verify(const Options& options,
+                                    std::shared_ptr<const converter::TensorPlan> plan) {
+  ASSIGN_OR_RETURN(const format::Archive archive, format::Archive::Open(*options.output));
+  Verification verification;
+  verification.structure = verify::VerifyStructure(archive, {.threads = options.threads});
+  verify::TensorsOptions tensors;
+  tensors.check_widths = true;
+  tensors.threads = options.threads;
+  ASSIGN_OR_RETURN(verification.tensors.emplace_back(),
+                   verify::VerifyAgainstPlan(archive, *plan, tensors));
+  verify::ForwardOptions forward;
+  forward.threads = options.threads;
+  ASSIGN_OR_RETURN(verification.forward, RunForward(*options.output, std::move(plan),
+                                                    engine::Numerics::kKernel, {}, forward));
+  return verification;
+}
+
+absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
+  session.messages.set_quiet(options.quiet);
+  if (!options.output && !options.dry_run) {
+    return absl::InvalidArgumentError("--output is missing (or --dry-run)");
+  }
+  ASSIGN_OR_RETURN(const auto plan, MakePlan(options));
+  if (options.dry_run) return DryRun(options, *plan, session);
+  ASSIGN_OR_RETURN(const converter::BuildReport report, RunBuild(options, *plan));
+  std::optional<Verification> verification;
+  if (!options.no_verify) {
+    ASSIGN_OR_RETURN(verification, Verify(options, plan));
+  }
+  const auto kinds = verify::SummariseBuild(report);
+  base::Json json = PlanJson(options, *plan);
+  json["seconds"] = report.seconds;
+  json["kinds"] = KindsJson(kinds);
+  json["tensors"] = TensorReportsJson(report.tensors);
+  json["warnings"] = TellWarnings(report.warnings, session.messages);
+  json["verification"] = verification ? VerificationJson(*verification) : base::Json();
+  if (options.json) {
+    session.out.WriteJson(json);
+  } else if (!options.quiet) {
+    session.out.Write(PlanLine(report.path, *plan));
+    session.out.Write(
+        absl::StrFormat("tokenizer: %s\ntime: %.2f s\n\n", TokenizerText(*plan), report.seconds));
+    session.out.Write(KindsText(kinds));
+    if (options.verbose) session.out.Write("\n" + TensorReportsText(report.tensors));
+    if (verification) session.out.Write("\n" + VerificationText(*verification, options.verbose));
+  }
+  if (verification && !verification->passed()) return ExitCode::kVerificationDiffers;
+  return WarningsCode(options.source.strict, report.warnings);
+}
+
+void AddOptions(Command& command, Options* options) {
+  command.Add({.names = "checkpoint",
+               .value = "FILE",
+               .help = "the model: .safetensors (also in shards), .npz or .pkl",
+               .required = true},
+              &options->checkpoint);
+  command.Add({.names = "-o,--output", .value = "FILE", .help = "the archive to write"},
+              &options->output);
+  AddWidthOptions(command, &options->bits, &options->bits_map);
+  command.Add({.names = "--layers",
+               .value = "N",
+               .help = "keep the N blocks of that depth of the ladder (default: all)",
+               .min = 1,
+               .max = format::kMaxLayers},
+              &options->layers);
+  AddSourceOptions(command, &options->source);
+  AddThreadsOption(command, &options->threads);
+  command.Add(
+      {.names = "--no-verify", .help = "do not compare the archive with the checkpoint afterwards"},
+      &options->no_verify);
+  command.Add({.names = "--dry-run", .help = "print the exact sizes and write nothing"},
+              &options->dry_run);
+  AddJsonOption(command, &options->json);
+  AddQuietOption(command, &options->quiet);
+  command.Add({.names = "-v,--verbose", .help = "print every tensor"}, &options->verbose);
+  command.Exclude("--quiet", "--verbose");
+}
+
+}  // namespace
+
+void AddBuild(CommandSet& commands) {
+  Command& command = commands.Add({
+      .name = "build",
+      .heading = kMakeHeading,
+      .summary = "an archive from a checkpoint (the default command)",
+      .description =
+          "Turns a full-precision checkpoint into an archive: every matrix quantised to its width, "
+          "all else as 16-bit floats. The output appears complete or not at all. The same input "
+          "gives the same bytes on every machine.",
+      .examples = {{"model.safetensors -o model.cact", "the widths that the field ships"},
+                   {"build model.safetensors --layers 8 -o small.cact", "eight blocks of it"},
+                   {"build model.safetensors --bits-map embedding=4,mhc=4,default=3 -o m.cact",
+                    "widths of your own"},
+                   {"build model.safetensors --bits 3 --dry-run", "sizes only"},
+                   {"build base.safetensors --lora adapter.safetensors -o tuned.cact",
+                    "with an adapter merged"}},
+  });
+  auto options = std::make_shared<Options>();
+  AddOptions(command, options.get());
+  command.OnRun([options](Session& session) { return Run(*options, session); });
+}
+
+}  // namespace needle::cli

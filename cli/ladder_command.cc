@@ -1,0 +1,174 @@
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "base/atomic_file.h"
+#include "base/status_macros.h"
+#include "cli/commands.h"
+#include "cli/help.h"
+#include "cli/progress.h"
+#include "cli/report_text.h"
+#include "cli/text_table.h"
+#include "converter/checkpoint.h"
+#include "converter/ladder.h"
+#include "converter/manifest.h"
+#include "converter/verify/tensor_file_writer.h"
+
+namespace needle::cli {
+namespace {
+
+struct Options {
+  std::string checkpoint, depths, out_dir;
+  std::optional<std::string> bits, bits_map;
+  SourceOptions source;
+  uint64_t threads = 0;
+  bool json = false, quiet = false;
+};
+
+// "2-20", "2,4,8", "2-6,20".
+absl::StatusOr<std::vector<uint32_t>> ParseDepths(const std::string& text) {
+  std::vector<uint32_t> depths;
+  for (const std::string& part : std::vector<std::string>(absl::StrSplit(text, ','))) {
+    const std::vector<std::string> ends = absl::StrSplit(part, '-');
+    uint32_t first = 0, last = 0;
+    if (ends.size() > 2 || !absl::SimpleAtoi(ends.front(), &first) ||
+        !absl::SimpleAtoi(ends.back(), &last) || first > last || last > format::kMaxLayers) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--depths: '", part, "', want a depth or FIRST-LAST, at most ", format::kMaxLayers));
+    }
+    for (uint32_t depth = first; depth <= last; ++depth) depths.push_back(depth);
+  }
+  return depths;
+}
+
+std::string InFolder(const Options& options, const std::string& name) {
+  return (std::filesystem::path(options.out_dir) / name).string();
+}
+
+absl::StatusOr<converter::LadderReport> Build(const Options& options) {
+  ASSIGN_OR_RETURN(quant::BitMap bit_map, BitMapFromOptions(options.bits, options.bits_map));
+  const converter::PlanOptions plan = PlanOptionsOf(options.source, std::move(bit_map));
+  ASSIGN_OR_RETURN(const std::vector<uint32_t> depths, ParseDepths(options.depths));
+  ASSIGN_OR_RETURN(const auto checkpoint, converter::Checkpoint::Open(options.checkpoint));
+  const std::string stem = std::filesystem::path(options.checkpoint).stem().string();
+  std::vector<converter::LadderTarget> targets;
+  for (const uint32_t depth : depths) {
+    targets.push_back(
+        {depth, InFolder(options, absl::StrFormat("%s.layers%02d.cact", stem, depth))});
+  }
+  Progress progress("tensors", !options.quiet);
+  converter::BuildOptions build;
+  build.codebook = CodebookKindOf(options.source);
+  build.threads = options.threads;
+  build.progress = BuildProgressTo(progress);
+  return converter::BuildLadder(checkpoint, plan, targets, build);
+}
+
+// manifest.json and SHA256SUMS beside the archives.
+absl::Status WriteSums(const Options& options, const converter::LadderReport& report) {
+  converter::ManifestRequest request;
+  request.tool_version = Version();
+  ASSIGN_OR_RETURN(const quant::BitMap bit_map, BitMapFromOptions(options.bits, options.bits_map));
+  request.options = {{"command", "ladder"},
+                     {"depths", options.depths},
+                     {"codebook", options.source.codebook},
+                     {"bits_map", bit_map.Text()}};
+  request.inputs = {options.checkpoint};
+  request.inputs.insert(request.inputs.end(), options.source.adapters.begin(),
+                        options.source.adapters.end());
+  for (const converter::LadderRung& rung : report.rungs) {
+    request.archives.push_back({rung.path, rung.tensors});
+  }
+  ASSIGN_OR_RETURN(const base::Json manifest, converter::MakeManifest(request));
+  RETURN_IF_ERROR(converter::WriteManifest(manifest, InFolder(options, "manifest.json")));
+  std::string sums;
+  for (const base::Json& archive : manifest["archives"]) {
+    absl::StrAppend(&sums, archive["sha256"].get<std::string>(), "  ",
+                    archive["file"].get<std::string>(), "\n");
+  }
+  ASSIGN_OR_RETURN(base::AtomicFile file,
+                   base::AtomicFile::Create(InFolder(options, "SHA256SUMS")));
+  RETURN_IF_ERROR(file.Append(verify::BytesOf(std::span<const char>(sums))));
+  return file.Commit();
+}
+
+absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
+  session.messages.set_quiet(options.quiet);
+  for (const char* name : {"manifest.json", "SHA256SUMS"}) {
+    const std::vector<std::string> inputs = {options.checkpoint};
+    RETURN_IF_ERROR(base::AtomicFile::CheckTarget(InFolder(options, name), inputs));
+  }
+  ASSIGN_OR_RETURN(const converter::LadderReport report, Build(options));
+  RETURN_IF_ERROR(WriteSums(options, report));
+  const base::Json warnings = TellWarnings(report.deepest.warnings, session.messages);
+  base::Json rungs = base::Json::array();
+  TextTable table({">layers", "archive", ">bytes", ">size"});
+  for (const converter::LadderRung& rung : report.rungs) {
+    rungs.push_back({{"layers", rung.depth}, {"output", rung.path}, {"bytes", rung.file_bytes}});
+    table.AddRow({absl::StrCat(rung.depth), rung.path, absl::StrCat(rung.file_bytes),
+                  BytesText(rung.file_bytes)});
+  }
+  if (options.json) {
+    session.out.WriteJson({{"checkpoint", options.checkpoint},
+                           {"manifest", InFolder(options, "manifest.json")},
+                           {"seconds", report.seconds},
+                           {"rungs", rungs},
+                           {"warnings", warnings}});
+  } else if (!options.quiet) {
+    session.out.Write(table.Text());
+    session.out.Write(absl::StrFormat("time: %.2f s; %s and SHA256SUMS beside them\n",
+                                      report.seconds, InFolder(options, "manifest.json")));
+  }
+  return WarningsCode(options.source.strict, report.deepest.warnings);
+}
+
+void AddOptions(Command& command, Options* options) {
+  command.Add({.names = "checkpoint",
+               .value = "FILE",
+               .help = "the model: .safetensors (also in shards), .npz or .pkl",
+               .required = true},
+              &options->checkpoint);
+  command.Add({.names = "--depths",
+               .value = "LIST",
+               .help = "depths and ranges of them, as in 2-20 or 4,8,12",
+               .required = true},
+              &options->depths);
+  command.Add({.names = "--out-dir",
+               .value = "DIR",
+               .help = "the folder to write to; it must exist",
+               .required = true},
+              &options->out_dir);
+  AddWidthOptions(command, &options->bits, &options->bits_map);
+  AddSourceOptions(command, &options->source);
+  AddThreadsOption(command, &options->threads);
+  AddJsonOption(command, &options->json);
+  AddQuietOption(command, &options->quiet);
+}
+
+}  // namespace
+
+void AddLadder(CommandSet& commands) {
+  Command& command = commands.Add({
+      .name = "ladder",
+      .heading = kMakeHeading,
+      .summary = "many depths of a checkpoint at once",
+      .description =
+          "Writes an archive for each depth, with one read of the checkpoint and one encoding of "
+          "each tensor, and manifest.json and SHA256SUMS beside them. Each archive is "
+          "byte-identical "
+          "with a build at its depth.",
+      .examples = {{"ladder model.safetensors --depths 2-20 --out-dir dist/", "every depth"}},
+  });
+  auto options = std::make_shared<Options>();
+  AddOptions(command, options.get());
+  command.OnRun([options](Session& session) { return Run(*options, session); });
+}
+
+}  // namespace needle::cli

@@ -1,0 +1,71 @@
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "cli/commands.h"
+#include "cli/text_table.h"
+#include "converter/synth.h"
+
+namespace needle::cli {
+namespace {
+
+struct Options {
+  std::string output, geometry = "needle3";
+  uint64_t seed = 1, threads = 0;
+  bool json = false, quiet = false;
+};
+
+absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
+  const auto generation =
+      options.geometry == "needle2" ? format::Generation::kNeedle2 : format::Generation::kNeedle3;
+  const converter::SynthOptions synth{.config = converter::ShippedConfig(generation),
+                                      .seed = options.seed,
+                                      .threads = options.threads};
+  ASSIGN_OR_RETURN(const converter::SynthReport report,
+                   converter::WriteSyntheticCheckpoint(synth, options.output));
+  if (options.json) {
+    session.out.WriteJson({{"output", options.output},
+                           {"geometry", options.geometry},
+                           {"seed", options.seed},
+                           {"leaves", report.num_leaves},
+                           {"values", report.num_values},
+                           {"bytes", report.file_bytes}});
+  } else if (!options.quiet) {
+    session.out.Write(absl::StrFormat("%s: %d leaves, %d values, %d bytes (%s)\n", options.output,
+                                      report.num_leaves, report.num_values, report.file_bytes,
+                                      BytesText(report.file_bytes)));
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void AddSynth(CommandSet& commands) {
+  Command& command = commands.Add({
+      .name = "synth",
+      .heading = kMakeHeading,
+      .summary = "a random checkpoint of full size",
+      .description = "Writes a random float32 checkpoint with the geometry of a shipped model, for "
+                     "benchmarks and demonstrations. The same seed gives the same bytes.",
+      .examples = {{"synth --geometry needle3 --seed 1 -o big.safetensors", "484 MB"}},
+  });
+  auto options = std::make_shared<Options>();
+  command.Add({.names = "--geometry",
+               .value = "needle2|needle3",
+               .help = "of which shipped model (default needle3)"},
+              &options->geometry);
+  command.Add({.names = "--seed", .value = "N", .help = "of the random numbers (default 1)"},
+              &options->seed);
+  command.Add({.names = "-o,--output",
+               .value = "FILE",
+               .help = "the .safetensors file to write",
+               .required = true},
+              &options->output);
+  AddThreadsOption(command, &options->threads);
+  AddJsonOption(command, &options->json);
+  AddQuietOption(command, &options->quiet);
+  command.OnRun([options](Session& session) { return Run(*options, session); });
+}
+
+}  // namespace needle::cli
