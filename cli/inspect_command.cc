@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
+#include "cli/model_options.h"
 #include "cli/report_text.h"
 #include "cli/text_table.h"
 #include "converter/checkpoint.h"
@@ -108,12 +109,27 @@ std::string LeavesText(const converter::Checkpoint& checkpoint) {
   return table.Text();
 }
 
+// The header of the archive that the checkpoint leads to. When none can be made of it, a warning
+// says why, and the header is what the config alone says.
+absl::StatusOr<format::Header> HeaderOf(const std::string& path,
+                                        const converter::Checkpoint& checkpoint,
+                                        const Messages& messages) {
+  const auto plan = PlanCheckpoint(path, {});
+  if (plan.ok()) {
+    TellWarnings((*plan)->warnings(), messages);
+    return (*plan)->layout().header;
+  }
+  ASSIGN_OR_RETURN(const auto config, converter::ModelConfig::FromJson(checkpoint.config()));
+  messages.Warning("no archive can be made of it: " + std::string(plan.status().message()));
+  return format::Header{.geometry = config.geometry};
+}
+
 absl::StatusOr<ExitCode> InspectCheckpoint(const Options& options, Session& session) {
   ASSIGN_OR_RETURN(const auto checkpoint, converter::Checkpoint::Open(options.path));
-  ASSIGN_OR_RETURN(const auto config, converter::ModelConfig::FromJson(checkpoint->config()));
+  ASSIGN_OR_RETURN(const format::Header header,
+                   HeaderOf(options.path, *checkpoint, session.messages));
   const auto types = verify::SummariseLeaves(checkpoint->leaves());
-  const std::string generation = format::GenerationName(config.geometry.generation);
-  const format::Header header{.geometry = config.geometry};
+  const std::string generation = format::GenerationName(header.geometry.generation);
   if (options.json) {
     session.out.WriteJson({{"path", checkpoint->path()},
                            {"type", "checkpoint"},
@@ -126,7 +142,7 @@ absl::StatusOr<ExitCode> InspectCheckpoint(const Options& options, Session& sess
     return ExitCode::kDone;
   }
   session.out.Write(absl::StrFormat("%s: checkpoint of a %s model, %d layers, %d leaves\n\n",
-                                    checkpoint->path(), generation, config.geometry.num_layers,
+                                    checkpoint->path(), generation, header.geometry.num_layers,
                                     checkpoint->leaves().size()));
   session.out.Write(KindsText(types));
   session.out.Write("\n" + HeaderText(header));
