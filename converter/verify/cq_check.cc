@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "absl/strings/str_format.h"
 #include "base/endian.h"
@@ -114,6 +115,27 @@ CqRowCheck::CqRowCheck(const format::CqView& view, const quant::Codebook& codebo
       stored_codes_(view.group),
       rotated_(view.group) {}
 
+absl::StatusOr<bool> CqRowCheck::AddIfPlain(std::span<const float> weights, uint64_t first,
+                                            uint64_t rows, CqTally& tally) {
+  const format::CqLayout& layout = view_.layout;
+  plain_rows_.resize(rows * layout.row_bytes);
+  plain_norms_.resize(rows * layout.groups);
+  ASSIGN_OR_RETURN(
+      const quant::EncodeStats stats,
+      quant::EncodeRows(weights, layout.cols, first, codebook_, plain_rows_, plain_norms_));
+  const uint8_t* norms = &view_.norms[2 * first * layout.groups];
+  if (std::memcmp(plain_rows_.data(), &view_.indices[first * layout.row_bytes],
+                  plain_rows_.size()) != 0 ||
+      std::memcmp(plain_norms_.data(), norms, 2 * plain_norms_.size()) != 0) {
+    return false;
+  }
+  tally.groups += stats.groups;
+  tally.plain_groups += stats.groups;
+  tally.squared_error += stats.squared_error;
+  tally.squared_weights += stats.squared_weights;
+  return true;
+}
+
 absl::Status CqRowCheck::Check(std::span<const float> weights, uint64_t row, CqTally& tally) {
   others_.clear();
   row_squared_weights_ = 0;
@@ -124,15 +146,16 @@ absl::Status CqRowCheck::Check(std::span<const float> weights, uint64_t row, CqT
     const uint64_t place = row * view_.layout.groups + group;
     stored_bytes_ = view_.indices.subspan(place * group_bytes_, group_bytes_);
     stored_norm_ = base::LoadLe<uint16_t>(&view_.norms[2 * place]);
-    ASSIGN_OR_RETURN(const quant::EncodeStats stats,
-                     quant::EncodeRows(values, values.size(), row, codebook_, plain_bytes_,
-                                       std::span<uint16_t>(&plain_norm_, 1)));
+    const auto stats = quant::EncodeRows(values, values.size(), row, codebook_, plain_bytes_,
+                                         std::span<uint16_t>(&plain_norm_, 1));
+    // The whole row's error counts columns from its start.
+    if (!stats.ok()) return AddIfPlain(weights, row, 1, tally).status();
     ++tally.groups;
-    row_squared_weights_ += stats.squared_weights;
+    row_squared_weights_ += stats->squared_weights;
     if (plain_norm_ == stored_norm_ && std::ranges::equal(plain_bytes_, stored_bytes_)) {
       ++tally.plain_groups;
-      tally.squared_error += stats.squared_error;
-      KeepWorst({row, group, stats.RelativeError()}, tally.worst);
+      tally.squared_error += stats->squared_error;
+      KeepWorst({row, group, stats->RelativeError()}, tally.worst);
     } else {
       Judge(values, row, group, tally);
     }

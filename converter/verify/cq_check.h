@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "converter/verify/tensor_report.h"
 #include "format/archive.h"
 #include "quant/codebook.h"
@@ -52,6 +53,12 @@ class CqRowCheck {
  public:
   CqRowCheck(const format::CqView& view, const quant::Codebook& codebook, double max_group_nmse);
 
+  // `weights`: rows [first, first + rows) of the source. When all of them are stored bit for bit as
+  // plain rounding gives them, adds them to `tally`, without a worst group, and returns true;
+  // otherwise changes nothing. As fast as encoding. DataLoss: as of quant::EncodeRows.
+  absl::StatusOr<bool> AddIfPlain(std::span<const float> weights, uint64_t first, uint64_t rows,
+                                  CqTally& tally);
+
   // `weights`: row `row` of the source, view.layout.cols values. Adds to `tally`. DataLoss: as of
   // quant::EncodeRows, for the source's values.
   absl::Status Check(std::span<const float> weights, uint64_t row, CqTally& tally);
@@ -68,6 +75,9 @@ class CqRowCheck {
   const quant::Codebook& codebook_;
   double max_group_nmse_;
   uint64_t group_bytes_;  // packed indices of a group
+  // Of the rows that AddIfPlain looks at.
+  std::vector<uint8_t> plain_rows_;
+  std::vector<uint16_t> plain_norms_;
   // Of the group at hand.
   std::vector<uint8_t> plain_bytes_;
   uint16_t plain_norm_ = 0;

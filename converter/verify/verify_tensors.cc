@@ -40,8 +40,8 @@ struct RangeResult {
 class SourceCheck {
  public:
   SourceCheck(const format::Archive& archive, const converter::TensorSource& source,
-              const TensorLimits& limits)
-      : archive_(archive), source_(source), limits_(limits) {}
+              const TensorsOptions& options)
+      : archive_(archive), source_(source), options_(options) {}
 
   absl::Status CheckRange(const RowRange& range, Worker& worker, RangeResult& result) const {
     worker.weights.resize(range.NumValues());
@@ -58,6 +58,11 @@ class SourceCheck {
       return absl::OkStatus();
     }
     RETURN_IF_ERROR(Prepare(range.position, worker));
+    if (!options_.locate_worst) {
+      ASSIGN_OR_RETURN(const bool is_plain, worker.cq->AddIfPlain(worker.weights, range.first_row,
+                                                                  range.num_rows, result.cq));
+      if (is_plain) return absl::OkStatus();
+    }
     for (uint64_t i = 0; i < range.num_rows; ++i) {
       const auto row = std::span<const float>(worker.weights).subspan(i * range.cols, range.cols);
       RETURN_IF_ERROR(worker.cq->Check(row, range.first_row + i, result.cq));
@@ -69,14 +74,15 @@ class SourceCheck {
     if (worker.position == position) return absl::OkStatus();
     const format::CqView view = archive_.Cq(position);
     ASSIGN_OR_RETURN(worker.codebook, quant::CodebookFor(view));
-    worker.cq = std::make_unique<CqRowCheck>(view, *worker.codebook, limits_.max_group_nmse);
+    worker.cq =
+        std::make_unique<CqRowCheck>(view, *worker.codebook, options_.limits.max_group_nmse);
     worker.position = position;
     return absl::OkStatus();
   }
 
   const format::Archive& archive_;
   const converter::TensorSource& source_;
-  const TensorLimits& limits_;
+  const TensorsOptions& options_;
 };
 
 // Whether a tensor with these groups is held to plain rounding.
@@ -212,7 +218,7 @@ absl::Status CompareAll(const format::Archive& archive, const converter::TensorS
   const auto ranges = CutIntoRanges(archive.schema(), PositionsToCompare(archive.schema()));
   std::vector<RangeResult> results(ranges.size());
   std::vector<Worker> workers(base::ResolveThreads(options.threads));
-  const SourceCheck check(archive, source, options.limits);
+  const SourceCheck check(archive, source, options);
   RETURN_IF_ERROR(
       ForEachRange(ranges, {options.threads, options.progress}, [&](size_t range, size_t worker) {
         return check.CheckRange(ranges[range], workers[worker], results[range]);

@@ -62,7 +62,10 @@ struct TensorLimits {
 struct TensorsOptions {
   TensorLimits limits;
   bool check_widths = false;  // a plan's widths are the archive's (known after a build)
-  size_t threads = 0;         // 0: one per processor. Never shows in the report
+  // Look for the worst group of a tensor also where every group is plain rounding's, which takes
+  // half as long again.
+  bool locate_worst = true;
+  size_t threads = 0;  // 0: one per processor. Never shows in the report
   // Called from one thread at a time; false stops with Cancelled.
   std::function<bool(uint64_t values_done, uint64_t num_values)> progress;
 };

@@ -197,6 +197,25 @@ TEST_F(VerifyTensorsTest, WidthsAreComparedWhenAsked) {
   EXPECT_THAT(report.failures, Contains("layer00.k_proj: CQ2, want CQ3"));
 }
 
+// The fast way, for builds: all the same, apart from worst groups where nothing differs.
+TEST_F(VerifyTensorsTest, FindsTheSameDamageWithoutLocatingWorstGroups) {
+  damage_.TransposeNorms("layer02.q_proj");
+  damage_.FlipIndexBit(kLargest, 600, 19);
+  TensorsOptions options;
+  const TensorsReport slow = VerifyDamage(options);
+  options.locate_worst = false;
+  const TensorsReport fast = VerifyDamage(options);
+  EXPECT_EQ(AllFailures(fast), AllFailures(slow));
+  ASSERT_EQ(fast.tensors.size(), slow.tensors.size());
+  for (size_t i = 0; i < fast.tensors.size(); ++i) {
+    EXPECT_EQ(fast.tensors[i].match, slow.tensors[i].match);
+    EXPECT_EQ(fast.tensors[i].groups, slow.tensors[i].groups);
+    // The same sums, split otherwise: f64 rounding.
+    EXPECT_NEAR(fast.tensors[i].nmse, slow.tensors[i].nmse, 1e-12);
+  }
+  EXPECT_THAT(Verify(damage_.good(), *plan_, options).num_failures(), 0);
+}
+
 TEST_F(VerifyTensorsTest, ThreadsDoNotShow) {
   damage_.TransposeNorms("layer02.q_proj");
   damage_.FlipIndexBit(kLargest, 600, 19);
