@@ -2,11 +2,9 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <span>
 
 #include "engine/exp_constants.h"
 #include "engine/vector_ops.h"
-#include "quant/rotate.h"
 #include "quant/simd.h"
 
 namespace needle::engine {
@@ -133,8 +131,9 @@ float Exp(float x) {
 }
 
 float InverseRms(const float* x, size_t n) {
-  const float mean = quant::SumOfSquares({x, n}) / static_cast<float>(n);
-  return 1.0F / std::sqrt(mean + 1e-6F);
+  float squares = 0;
+  Ops().multiply(x, 1, n, x, 1, &squares, 1);
+  return 1.0F / std::sqrt(squares / static_cast<float>(n) + 1e-6F);
 }
 
 void QuantizeInt8(float* x, size_t n) {
