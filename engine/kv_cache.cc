@@ -14,7 +14,9 @@
 namespace needle::engine {
 namespace {
 
-constexpr size_t kFirstCapacity = 64;  // slots
+// Slots of a ring at first: all of a usual window at once, which is less than what growing to it
+// would leave behind.
+constexpr size_t kFirstCapacity = 320;
 
 size_t RoundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 

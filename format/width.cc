@@ -55,12 +55,13 @@ absl::StatusOr<CqLayout> CqLayout::Make(uint64_t rows, uint64_t cols, uint64_t g
   if (!std::has_single_bit(group) || group * StoredBits(width) % 8 != 0) {
     return absl::InvalidArgumentError("group is not a power of two that fills whole bytes");
   }
-  const auto too_large =
-      absl::InvalidArgumentError("the size of a CQ tensor does not fit in 64 bits");
+  const auto too_large = [] {
+    return absl::InvalidArgumentError("the size of a CQ tensor does not fit in 64 bits");
+  };
   const auto padded = base::CheckedRoundUp(cols, group);
-  if (!padded) return too_large;
+  if (!padded) return too_large();
   const auto row_bits = base::CheckedMul(*padded, StoredBits(width));
-  if (!row_bits) return too_large;
+  if (!row_bits) return too_large();
   CqLayout layout{.rows = rows,
                   .cols = cols,
                   .padded_cols = *padded,
@@ -70,10 +71,10 @@ absl::StatusOr<CqLayout> CqLayout::Make(uint64_t rows, uint64_t cols, uint64_t g
                   .num_bytes = 0};
   const auto index_bytes = base::CheckedMul(rows, layout.row_bytes);
   const auto norm_values = base::CheckedMul(rows, layout.groups);
-  if (!index_bytes || !norm_values) return too_large;
+  if (!index_bytes || !norm_values) return too_large();
   const auto norm_bytes = base::CheckedMul(*norm_values, 2);
   const auto total = norm_bytes ? base::CheckedAdd(*index_bytes, *norm_bytes) : std::nullopt;
-  if (!total) return too_large;
+  if (!total) return too_large();
   layout.norms_offset = *index_bytes;
   layout.num_bytes = *total;
   return layout;

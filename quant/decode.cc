@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <vector>
 
+#include "absl/container/fixed_array.h"
 #include "absl/strings/str_format.h"
 #include "base/endian.h"
 #include "base/half.h"
@@ -56,8 +56,9 @@ absl::Status DecodeRows(const format::CqView& view, const Codebook& codebook, ui
   RETURN_IF_ERROR(CheckDecode(view, codebook, first, count, weights.size()));
   const format::CqLayout& layout = view.layout;
   const auto decode = UsePortable() || view.group != kSimdGroup ? DecodeRowPortable : DecodeRowSimd;
-  std::vector<uint8_t> patterns(layout.padded_cols);
-  std::vector<float> padded(layout.padded_cols);
+  // On the stack for usual rows: the engine decodes some of them for each token.
+  absl::FixedArray<uint8_t, 1024> patterns(layout.padded_cols);
+  absl::FixedArray<float, 1024> padded(layout.cols == layout.padded_cols ? 0 : layout.padded_cols);
   DecodeJob job;
   job.width = view.width;
   job.group = view.group;

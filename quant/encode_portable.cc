@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <vector>
 
+#include "absl/container/fixed_array.h"
 #include "base/half.h"
 #include "quant/encode_kernel.h"
 #include "quant/pack.h"
@@ -34,8 +34,8 @@ size_t EncodeGroupsPortable(const EncodeJob& job, EncodeStats& stats) {
   const Codebook& codebook = *job.codebook;
   const size_t group = codebook.group();
   const size_t group_bytes = job.row_bytes / job.groups;
-  std::vector<float> rotated(group);
-  std::vector<uint8_t> codes(group);
+  absl::FixedArray<float, 2 * format::kGroup> rotated(group);
+  absl::FixedArray<uint8_t, 2 * format::kGroup> codes(group);
   for (size_t number = 0; number < job.rows * job.groups; ++number) {
     const auto weights = GroupWeights(job, number);
     std::fill(std::copy(weights.begin(), weights.end(), rotated.begin()), rotated.end(), 0.0F);
