@@ -48,12 +48,12 @@ void DecodeRow(const DecodeJob& job, std::span<uint8_t> patterns, std::span<floa
     const uint8_t* norm_bytes = &job.norms[2 * (i / kSimdGroup)];
     const Floats norm = hn::Set(d, base::F32FromF16(base::LoadLe<uint16_t>(norm_bytes)));
     Floats v[kVectors];
-#pragma GCC unroll 32
+    NEEDLE_UNROLL(32)
     for (size_t k = 0; k < kVectors; ++k) {
       v[k] = hn::Mul(LookUpEntries<kBits>(table, &patterns[i + k * kLanes]), norm);
     }
     RotateVectors(v, scale);
-#pragma GCC unroll 32
+    NEEDLE_UNROLL(32)
     for (size_t k = 0; k < kVectors; ++k) hn::StoreU(v[k], d, &padded[i + k * kLanes]);
   }
 }

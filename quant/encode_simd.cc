@@ -160,14 +160,14 @@ HWY_INLINE GroupSums EncodeGroup(const float* HWY_RESTRICT weights, const Search
   const FloatTag d;
   // Weights stream from memory; a few groups ahead saves a tenth of the time, past the end is
   // harmless.
-#pragma GCC unroll 8
+  NEEDLE_UNROLL(8)
   for (size_t i = 0; i < kSimdGroup; i += 16) hwy::Prefetch(weights + 4 * kSimdGroup + i);
   Floats v[kVectors];
-#pragma GCC unroll 32
+  NEEDLE_UNROLL(32)
   for (size_t i = 0; i < kVectors; ++i) v[i] = hn::LoadU(d, weights + i * kLanes);
   RotateVectors(v, hn::Set(d, tables.rotation_scale));
   SquareSum sum;
-#pragma GCC unroll 32
+  NEEDLE_UNROLL(32)
   for (size_t i = 0; i < kVectors; ++i) sum.Add(i, v[i]);
   GroupSums sums;
   sums.squares = sum.Total();
@@ -177,7 +177,7 @@ HWY_INLINE GroupSums EncodeGroup(const float* HWY_RESTRICT weights, const Search
   const Floats divisor = hn::Set(d, std::max(sums.norm, kMinNorm));
   SquareSum error;
   PatternWriter<BitsOf(kWidth), FloatTag> writer(packed);
-#pragma GCC unroll 32
+  NEEDLE_UNROLL(32)
   for (size_t i = 0; i < kVectors; ++i) {
     const auto found = Search<kWidth>(tables, hn::Div(v[i], divisor));
     writer.Write(i, found.bits);

@@ -64,7 +64,8 @@ class KernelMatrix {
   // y[v, r] for rows [first, first + count) of the matrix and every vector v of `x`: y is row-major
   // [x.count(), y_stride], and row r is written at column r (not r - first), so threads may share
   // one y. y_row += (((f32)dot * norm) * s) * cs from 0, groups in order; bit-identical on every
-  // machine and split. `x` must be of cols() columns and this group.
+  // machine and split; splits at multiples of 8 rows are fastest. `x` must be of cols() columns and
+  // this group, and finite.
   void Multiply(const QuantizedActivations& x, size_t first, size_t count, std::span<float> y,
                 size_t y_stride) const;
 

@@ -49,7 +49,7 @@ HWY_INLINE int32_t Dot(const int8_t* HWY_RESTRICT entries, const int8_t* HWY_RES
   const hn::FixedTag<int32_t, 8> d32;
   const auto ones = hn::Set(d16, 1);
   auto sum = hn::Zero(d32);
-#pragma GCC unroll 4
+  NEEDLE_UNROLL(4)
   for (size_t i = 0; i < kSimdGroup; i += 32) {
     const __m256i a = hn::LoadU(d8, entries + i).raw;
     const __m256i b = _mm256_sign_epi8(hn::LoadU(d8, values + i).raw, a);
@@ -63,7 +63,7 @@ HWY_INLINE int32_t Dot(const int8_t* HWY_RESTRICT entries, const int8_t* HWY_RES
   const hn::Rebind<int8_t, decltype(d16)> d8;
   auto even = hn::Zero(d32);
   auto odd = hn::Zero(d32);
-#pragma GCC unroll 16
+  NEEDLE_UNROLL(16)
   for (size_t i = 0; i < kSimdGroup; i += hn::MaxLanes(d16)) {
     const auto a = hn::PromoteTo(d16, hn::LoadU(d8, entries + i));
     const auto b = hn::PromoteTo(d16, hn::LoadU(d8, values + i));
@@ -126,16 +126,16 @@ HWY_INLINE float QuantizeGroup(const float* HWY_RESTRICT group, int8_t* HWY_REST
   const FloatTag d;
   const IntTag di;
   Floats v[kVectors];
-#pragma GCC unroll 32
+  NEEDLE_UNROLL(32)
   for (size_t i = 0; i < kVectors; ++i) v[i] = hn::LoadU(d, group + i * kLanes);
   RotateVectors(v, hn::Set(d, RotationScale(kSimdGroup)));
   Floats largest = hn::Zero(d);
-#pragma GCC unroll 32
+  NEEDLE_UNROLL(32)
   for (size_t i = 0; i < kVectors; ++i) largest = hn::Max(largest, hn::Abs(v[i]));
   const float scale = ActivationScale(hn::GetLane(hn::MaxOfLanes(d, largest)));
   const Floats divisor = hn::Set(d, scale);
   const hn::Rebind<int8_t, IntTag> d8;
-#pragma GCC unroll 32
+  NEEDLE_UNROLL(32)
   for (size_t i = 0; i < kVectors; ++i) {
     // NearestInt rounds to nearest even.
     const Ints rounded = hn::NearestInt(hn::Div(v[i], divisor));

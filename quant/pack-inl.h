@@ -15,6 +15,7 @@
 
 #include "format/width.h"
 #include "hwy/highway.h"
+#include "quant/unroll.h"
 
 #if HWY_ARCH_X86_64
 #include <immintrin.h>
@@ -82,7 +83,7 @@ class PatternWriter {
   HWY_INLINE void Write(size_t index, const hwy::HWY_NAMESPACE::Mask<D>* bits) {
     constexpr size_t kLanes = HWY_LANES(float);
     uint64_t joined = 0;
-#pragma GCC unroll 4
+    NEEDLE_UNROLL(4)
     for (uint32_t b = 0; b < kBits; ++b) joined |= SpreadBits<kBits>(BitsOfMask(D(), bits[b])) << b;
     if constexpr (kLanes >= 8) {
       constexpr size_t kBytes = kLanes * kBits / 8;
@@ -116,7 +117,7 @@ HWY_INLINE uint64_t LoadJoined(const uint8_t* HWY_RESTRICT packed) {
 // A group unpacked: 128 patterns, a byte each, from 16 * kBits bytes.
 template <uint32_t kBits>
 HWY_INLINE void UnpackGroup(const uint8_t* HWY_RESTRICT packed, uint8_t* HWY_RESTRICT patterns) {
-#pragma GCC unroll 16
+  NEEDLE_UNROLL(16)
   for (size_t i = 0; i < 16; ++i) {
     const uint64_t bytes = SplitBytes<kBits>(LoadJoined<kBits>(packed + i * kBits));
     std::memcpy(patterns + 8 * i, &bytes, sizeof(bytes));

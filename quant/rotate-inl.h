@@ -13,6 +13,7 @@
 
 #include "hwy/highway.h"
 #include "quant/simd.h"
+#include "quant/unroll.h"
 
 // Kernels hold a group in an array of vectors, so they need vectors of a known size of at least 16
 // bytes; elsewhere the portable twin runs.
@@ -64,7 +65,7 @@ HWY_INLINE Floats ButterflyInLanes(Floats v) {
 template <int kLog2Stride>
 HWY_INLINE void ButterflyLanes(Floats* HWY_RESTRICT v) {
   if constexpr ((size_t{1} << kLog2Stride) < kLanes) {
-#pragma GCC unroll 32
+    NEEDLE_UNROLL(32)
     for (size_t i = 0; i < kVectors; ++i) v[i] = ButterflyInLanes<kLog2Stride>(v[i]);
   }
 }
@@ -74,7 +75,7 @@ template <size_t kStride>
 HWY_INLINE void ButterflyVectors(Floats* HWY_RESTRICT v) {
   if constexpr (kStride >= kLanes) {
     constexpr size_t kStep = kStride / kLanes;
-#pragma GCC unroll 16
+    NEEDLE_UNROLL(16)
     for (size_t pair = 0; pair < kVectors / 2; ++pair) {
       const size_t i = pair / kStep * 2 * kStep + pair % kStep;
       const Floats a = v[i];
@@ -96,7 +97,7 @@ HWY_INLINE void RotateVectors(Floats* HWY_RESTRICT v, Floats scale) {
   ButterflyVectors<16>(v);
   ButterflyVectors<32>(v);
   ButterflyVectors<64>(v);
-#pragma GCC unroll 32
+  NEEDLE_UNROLL(32)
   for (size_t i = 0; i < kVectors; ++i) v[i] = hn::Mul(v[i], scale);
 }
 

@@ -20,10 +20,10 @@ namespace HWY_NAMESPACE {
 void RotateSimdGroup(float* HWY_RESTRICT values, Floats scale) {
   const FloatTag d;
   Floats v[kVectors];
-#pragma GCC unroll 32
+  NEEDLE_UNROLL(32)
   for (size_t i = 0; i < kVectors; ++i) v[i] = hn::LoadU(d, values + i * kLanes);
   RotateVectors(v, scale);
-#pragma GCC unroll 32
+  NEEDLE_UNROLL(32)
   for (size_t i = 0; i < kVectors; ++i) hn::StoreU(v[i], d, values + i * kLanes);
 }
 
