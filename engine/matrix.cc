@@ -10,8 +10,16 @@
 namespace needle::engine {
 namespace {
 
-// Rows of one task: enough work to be worth handing out, few enough to share evenly.
-constexpr size_t kRowsPerTask = 32;
+// Rows of one task: whole blocks of the kernel's rows, enough weights to be worth handing out, and
+// some tasks for each thread, so that one that is held up does not hold up all.
+size_t RowsPerTask(size_t rows, size_t cols, size_t threads) {
+  if (threads == 1) return rows;
+  constexpr size_t kBlockRows = 8;
+  constexpr size_t kLeastWeights = 32768;
+  constexpr size_t kTasksPerThread = 4;
+  const size_t least = std::max(kLeastWeights / cols, rows / (kTasksPerThread * threads));
+  return (least / kBlockRows + 1) * kBlockRows;
+}
 
 absl::StatusOr<const format::TensorSpec*> FindSpec(const WeightSource& source,
                                                    format::TensorId id) {
@@ -105,7 +113,7 @@ void RunProducts(base::ThreadPool& pool, Observer* observer, Activations& x,
     const auto body = [&](size_t begin, size_t end, size_t) {
       run(products.subspan(i, j - i), begin, end);
     };
-    pool.ParallelFor(rows, kRowsPerTask, std::ref(body));
+    pool.ParallelFor(rows, RowsPerTask(rows, x.cols(), pool.num_threads()), std::ref(body));
     i = j;
   }
 }
