@@ -165,6 +165,9 @@ absl::Status Attention::Store(Run& run, size_t layer) {
   for (size_t h = 0; h < k.heads; ++h) {
     KvHead& cache = caches_[layer][h];
     cache.Reserve(run.first + run.count);
+    for (AttendScratch& scratch : scratch_) {
+      cache.Prepare(streams_[kQ].heads / k.heads, scratch);
+    }
     for (size_t t = 0; t < run.count; ++t) {
       RETURN_IF_ERROR(cache.Append(run.first + t,
                                    std::span(k.ready).subspan((t * k.heads + h) * k.dim, k.dim),

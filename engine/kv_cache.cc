@@ -134,13 +134,22 @@ absl::Status KvHead::Append(size_t position, std::span<const float> k, std::span
   return absl::OkStatus();
 }
 
+void KvHead::Prepare(size_t heads, AttendScratch& scratch) const {
+  // Visible positions begin and end inside tiles.
+  const size_t scores = heads * (capacity_ + kTile);
+  if (scratch.scores.size() < scores) scratch.scores.resize(scores);
+  if (shape_.storage != KvStorage::kCq) return;
+  scratch.queries.resize(heads * k_codec_->padded_dim());
+  scratch.values.resize(heads * v_codec_->padded_dim());
+  scratch.tile.resize(kTile * std::max(k_codec_->padded_dim(), v_codec_->padded_dim()));
+}
+
 void KvHead::Attend(const float* q, size_t heads, size_t first, size_t last, AttendScratch& scratch,
                     float* out) const {
   const VectorOps& ops = Ops();
   const size_t skipped = first % kTile;  // positions of the first tile that are not visible
   const size_t visible = last + 1 - first;
   const size_t stride = RoundUp(skipped + visible, kTile);
-  if (scratch.scores.size() < heads * stride) scratch.scores.resize(heads * stride * 2);
   Scores(q, heads, first, last, stride, scratch);
   const float root = std::sqrt(static_cast<float>(shape_.qk_dim));
   for (size_t h = 0; h < heads; ++h) {
@@ -159,12 +168,11 @@ void KvHead::Scores(const float* q, size_t heads, size_t first, size_t last, siz
   if (shape_.storage == KvStorage::kCq) {
     // In the rotated domain, so that keys need not be rotated back: H is orthogonal.
     const size_t padded = k_codec_->padded_dim();
-    scratch.queries.assign(heads * padded, 0.0F);
+    std::fill(scratch.queries.begin(), scratch.queries.end(), 0.0F);
     for (size_t h = 0; h < heads; ++h) {
       std::copy_n(q + h * dim, dim, &scratch.queries[h * padded]);
     }
     quant::Rotate(scratch.queries, KvCodec::kGroup);
-    scratch.tile.resize(kTile * std::max(padded, v_codec_->padded_dim()));
     q = scratch.queries.data();
     dim = padded;
   }
@@ -201,11 +209,7 @@ void KvHead::Scores(const float* q, size_t heads, size_t first, size_t last, siz
 
 void KvHead::WeightedValues(size_t heads, size_t first, size_t last, size_t stride,
                             AttendScratch& scratch, float* out) const {
-  float* sums = out;
-  if (shape_.storage == KvStorage::kCq) {
-    scratch.values.resize(heads * v_codec_->padded_dim());
-    sums = scratch.values.data();
-  }
+  float* const sums = shape_.storage == KvStorage::kCq ? scratch.values.data() : out;
   const size_t skipped = first % kTile;
   for (size_t p = first; p <= last;) {
     const size_t slot = p % capacity_;

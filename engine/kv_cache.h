@@ -74,6 +74,8 @@ class KvHead {
   void Reserve(size_t end);
   // Stores position `position`; k has qk_dim values, v has v_dim. DataLoss as of KvCodec::Encode.
   absl::Status Append(size_t position, std::span<const float> k, std::span<const float> v);
+  // Makes `scratch` large enough for Attend with `heads` query heads until the next Reserve.
+  void Prepare(size_t heads, AttendScratch& scratch) const;
   // out[h] = sum over p in [first, last] of softmax(q[h] . k[p] / sqrt(qk_dim)) * v[p] for `heads`
   // query heads; q is [heads, qk_dim], out [heads, v_dim]. All those positions must be in the ring.
   void Attend(const float* q, size_t heads, size_t first, size_t last, AttendScratch& scratch,

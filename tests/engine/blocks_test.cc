@@ -227,6 +227,7 @@ TEST_P(KvHeadTest, AttendsToWhatWasStored) {
     std::vector<float> k = Gaussian(shape.qk_dim, 100 + p);
     std::vector<float> v = Gaussian(shape.v_dim, 300 + p);
     cache.Reserve(p + 1);
+    cache.Prepare(kHeads, scratch);
     ASSERT_OK(cache.Append(p, k, v));
     if (shape.storage == KvStorage::kInt8) {
       QuantizeInt8(k.data(), k.size());
