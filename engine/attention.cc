@@ -73,11 +73,7 @@ size_t Attention::MemoryBytes() const {
   return bytes;
 }
 
-absl::Status Attention::Apply(Run& run, size_t layer, std::span<float> x, std::span<float> out) {
-  if (run.quantizes_inputs()) {
-    run.ForEachPosition([&](size_t t, size_t) { QuantizeInt8(&x[t * d_], d_); });
-  }
-  Project(run, layer, x);
+absl::Status Attention::Mix(Run& run, size_t layer, std::span<float> out) {
   run.ForEachPosition([&](size_t t, size_t) { statuses_[t] = Prepare(run, layer, t); });
   for (size_t t = 0; t < run.count; ++t) RETURN_IF_ERROR(statuses_[t]);
   for (Stream& stream : streams_) stream.histories[layer].Save(stream.raw, run.count);
@@ -97,7 +93,10 @@ absl::Status Attention::Apply(Run& run, size_t layer, std::span<float> x, std::s
   return absl::OkStatus();
 }
 
-void Attention::Project(Run& run, size_t layer, std::span<const float> x) {
+void Attention::Project(Run& run, size_t layer, std::span<float> x) {
+  if (run.quantizes_inputs()) {
+    run.ForEachPosition([&](size_t t, size_t) { QuantizeInt8(&x[t * d_], d_); });
+  }
   const LayerWeights& w = run.weights.layers[layer];
   const auto rows = [&](Stream& stream) {
     const History& history = stream.histories[layer];

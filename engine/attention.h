@@ -25,9 +25,11 @@ class Attention {
   // kv_bits must be one that Model::Load lets pass.
   Attention(const format::Geometry& geometry, Numerics numerics, size_t num_workers);
 
-  // out = attention(x) for each position; both [count, d]. x is overwritten (by Q). DataLoss: keys
-  // or values are not finite, or too large for kv_bits below 8.
-  absl::Status Apply(Run& run, size_t layer, std::span<float> x, std::span<float> out);
+  // First half: q, k, v and the gate of each position; x is [count, d] and overwritten (by Q).
+  void Project(Run& run, size_t layer, std::span<float> x);
+  // Second half: out = attention(x), [count, d], after Project of the same chunk and layer.
+  // DataLoss: keys or values are not finite, or too large for kv_bits below 8.
+  absl::Status Mix(Run& run, size_t layer, std::span<float> out);
   void Reset();
   size_t MemoryBytes() const;
 
@@ -44,7 +46,6 @@ class Attention {
   enum { kQ, kK, kV };
 
   void MakeCaches(const format::Geometry& geometry, Numerics numerics);
-  void Project(Run& run, size_t layer, std::span<const float> x);
   absl::Status Prepare(const Run& run, size_t layer, size_t t);
   absl::Status QuantizeKv(const Run& run, std::span<float> head, const KvCodec* codec) const;
   absl::Status Store(Run& run, size_t layer);

@@ -18,6 +18,8 @@ class Lanes {
 
   // Each lane of position t becomes `x0` [d].
   void Start(size_t t, std::span<const float> x0);
+  // The lanes of position t as they are now, [lanes, d].
+  std::span<float> Streams(size_t t) { return std::span(x_).subspan(Row(t, 0), lanes_ * d_); }
   // Steps 1 and 2, and the mixing weights of 6 and 7: u [count, d].
   void Read(Run& run, size_t layer, std::span<float> u);
   // Where y of step 5 goes, [d].

@@ -1,21 +1,14 @@
 #include "engine/session.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "base/thread_pool.h"
-#include "engine/attention.h"
-#include "engine/engram.h"
-#include "engine/hadamard_mlp.h"
-#include "engine/lanes.h"
-#include "engine/rope.h"
 #include "engine/run.h"
-#include "engine/vector_ops.h"
-#include "engine/weights.h"
+#include "engine/trunk.h"
 
 namespace needle::engine {
 
@@ -26,25 +19,18 @@ struct Session::State {
   // Runs positions [first, first + count) of tokens; logits of the last `num_logits` of them go to
   // `logits` [num_logits, LogitRows].
   absl::Status RunChunk(size_t first, size_t count, size_t num_logits, std::span<float> logits);
-  absl::Status Embed(Run& run);
-  absl::Status RunLayer(Run& run, size_t layer);
   void Capture(const Run& run, size_t row);
   void Logits(Run& run, size_t count, std::span<float> logits);
 
   const Model& model;
   SessionOptions options;
   base::ThreadPool pool;
-  Rope rope;
-  Lanes lanes;
-  Attention attention;
-  HadamardMlp mlp;
-  Engram engram;
+  Trunk trunk;
 
   std::vector<uint32_t> tokens;
   std::vector<float> cells;
   std::vector<float> logits;
-  std::vector<float> u, v, normed, update;  // [kChunk, d]
-  std::vector<float> cosines, sines;        // [kChunk, qk / 2]
+  std::vector<float> heads;  // [kChunk, d]
   Activations head_input;
 };
 
@@ -52,16 +38,8 @@ Session::State::State(const Model& model_in, const SessionOptions& options_in)
     : model(model_in),
       options(options_in),
       pool(base::ResolveThreads(model.options().threads)),
-      rope(model.geometry().rope_theta, model.geometry().qk_head_dim),
-      lanes(model.geometry()),
-      attention(model.geometry(), model.numerics(), pool.num_threads()),
-      mlp(model.geometry(), pool.num_threads()),
-      engram(model.geometry()) {
-  const size_t values = kChunk * model.geometry().d_model;
-  for (std::vector<float>* buffer : {&u, &v, &normed, &update}) buffer->resize(values);
-  cosines.resize(kChunk * rope.half());
-  sines.resize(kChunk * rope.half());
-}
+      trunk(model.geometry(), model.numerics(), pool.num_threads()),
+      heads(kChunk * model.geometry().d_model) {}
 
 absl::Status Session::State::Check(std::span<const uint32_t> new_tokens) const {
   const format::Geometry& geometry = model.geometry();
@@ -81,77 +59,15 @@ absl::Status Session::State::Check(std::span<const uint32_t> new_tokens) const {
 
 absl::Status Session::State::RunChunk(size_t first, size_t count, size_t num_logits,
                                       std::span<float> logits_out) {
-  Run run = {.geometry = model.geometry(),
-             .weights = model.weights(),
-             .numerics = model.numerics(),
-             .pool = pool,
-             .observer = options.observer,
-             .first = first,
-             .count = count,
-             .tokens = std::span(tokens).first(first + count),
-             .cosines = cosines,
-             .sines = sines};
-  if (run.observer != nullptr) run.observer->OnTokens(first, run.tokens.subspan(first));
-  for (size_t t = 0; t < count; ++t) {
-    rope.Angles(first + t, std::span(cosines).subspan(t * rope.half(), rope.half()),
-                std::span(sines).subspan(t * rope.half(), rope.half()));
-  }
-  engram.Hash(run);
-  RETURN_IF_ERROR(Embed(run));
+  Run run = trunk.Begin(model.weights(), model.numerics(), pool, options.observer, model.geometry(),
+                        tokens, first, count);
+  RETURN_IF_ERROR(trunk.Embed(run));
   Capture(run, 0);
   for (size_t layer = 0; layer < run.geometry.num_layers; ++layer) {
-    RETURN_IF_ERROR(RunLayer(run, layer));
+    RETURN_IF_ERROR(trunk.RunLayer(run, layer));
     Capture(run, layer + 1);
   }
   if (num_logits > 0) Logits(run, num_logits, logits_out);
-  return absl::OkStatus();
-}
-
-// x0 = E[token] * sqrt(d).
-absl::Status Session::State::Embed(Run& run) {
-  const size_t d = run.geometry.d_model;
-  const float root = std::sqrt(static_cast<float>(d));
-  for (size_t t = 0; t < run.count; ++t) {
-    const std::span<float> x0 = std::span(u).subspan(t * d, d);
-    RETURN_IF_ERROR(run.weights.embedding.Read(run.tokens[run.first + t], x0));
-    Ops().scale(x0.data(), root, x0.data(), d);
-    lanes.Start(t, x0);
-  }
-  return absl::OkStatus();
-}
-
-// The specification's "Layer i"; the numbers are its steps.
-absl::Status Session::State::RunLayer(Run& run, size_t layer) {
-  const VectorOps& ops = Ops();
-  const LayerWeights& weights = run.weights.layers[layer];
-  const size_t d = run.geometry.d_model;
-  lanes.Read(run, layer, u);  // 1, 2
-  std::copy_n(u.begin(), run.count * d, v.begin());
-  const auto& sites = run.geometry.engram_sites;
-  const auto site = std::find(sites.begin(), sites.end(), layer);
-  if (site != sites.end()) {  // 3
-    RETURN_IF_ERROR(engram.Apply(run, static_cast<size_t>(site - sites.begin()), u, v));
-  }
-  const auto norm = [&](size_t t, const std::vector<float>& from, const std::vector<float>& gain,
-                        std::vector<float>& to) {
-    const float* x = &from[t * d];
-    ops.scale_gain(x, InverseRms(x, d), gain.data(), &to[t * d], d);
-  };
-  run.ForEachPosition([&](size_t t, size_t) { norm(t, v, weights.norm_in, normed); });
-  RETURN_IF_ERROR(attention.Apply(run, layer, normed, update));  // 4
-  run.ForEachPosition([&](size_t t, size_t) {
-    norm(t, update, weights.post_norm, update);
-    ops.add_scaled(&update[t * d], weights.attn_gate, &v[t * d], d);
-    norm(t, v, weights.pre_hada, normed);
-  });
-  mlp.Apply(run, weights, normed, update);
-  run.ForEachPosition([&](size_t t, size_t) {  // 5
-    float* y = lanes.Output(t).data();
-    ops.scale(&v[t * d], 1.0F, y, d);
-    ops.add_scaled(&update[t * d], 1.0F, y, d);
-    ops.add_scaled(&u[t * d], -1.0F, y, d);
-  });
-  lanes.Write(run);  // 6, 7
   return absl::OkStatus();
 }
 
@@ -161,7 +77,7 @@ void Session::State::Capture(const Run& run, size_t row) {
   const size_t rows = size_t{run.geometry.num_layers} + 1;
   cells.resize((run.first + run.count) * rows * d);
   for (size_t t = 0; t < run.count; ++t) {
-    lanes.Mean(t, std::span(cells).subspan(((run.first + t) * rows + row) * d, d));
+    trunk.lanes().Mean(t, std::span(cells).subspan(((run.first + t) * rows + row) * d, d));
   }
 }
 
@@ -169,12 +85,10 @@ void Session::State::Logits(Run& run, size_t count, std::span<float> out) {
   const size_t d = run.geometry.d_model;
   const size_t rows = run.geometry.LogitRows();
   for (size_t i = 0; i < count; ++i) {
-    float* h = &normed[i * d];
-    lanes.Mean(run.count - count + i, {h, d});
-    Ops().scale_gain(h, InverseRms(h, d), run.weights.final_norm.data(), h, d);
-    if (run.quantizes_inputs()) QuantizeInt8(h, d);
+    trunk.HeadInput(run.weights, run.numerics, run.count - count + i,
+                    std::span(heads).subspan(i * d, d));
   }
-  head_input.Assign(normed, count, d);
+  head_input.Assign(heads, count, d);
   const Product product = {&run.weights.head, 0, rows, out, rows};
   RunProducts(pool, options.observer, head_input, {&product, 1});
 }
@@ -221,16 +135,14 @@ const Model& Session::model() const { return state_->model; }
 void Session::Reset() {
   state_->tokens.clear();
   state_->cells.clear();
-  state_->attention.Reset();
-  state_->engram.Reset();
+  state_->trunk.Reset();
 }
 
 size_t Session::MemoryBytes() const {
   const State& state = *state_;
-  const size_t floats =
-      state.cells.size() + state.logits.size() + state.u.size() * 4 + state.cosines.size() * 2;
+  const size_t floats = state.cells.size() + state.logits.size() + state.heads.size();
   return floats * sizeof(float) + state.tokens.size() * sizeof(uint32_t) +
-         state.attention.MemoryBytes() + state.engram.MemoryBytes() + state.lanes.MemoryBytes();
+         state.trunk.MemoryBytes();
 }
 
 }  // namespace needle::engine

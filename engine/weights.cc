@@ -121,29 +121,65 @@ void LoadSite(Loader& load, size_t s, SiteWeights& site) {
   site.taps = load.Floats(TensorRole::kEngramTaps, s);
 }
 
+// What is there once and belongs to every layer.
+void LoadShared(Loader& load, const format::Geometry& geometry, Weights& weights) {
+  LoadLanes(load, weights);
+  if (geometry.generation == format::Generation::kNeedle2) return;
+  weights.p1 = load.Permutation(TensorRole::kHadaP1);
+  weights.p2 = load.Permutation(TensorRole::kHadaP2);
+}
+
+void LoadLayer(Loader& load, const format::Geometry& geometry, size_t i, Weights& weights) {
+  LoadAttention(load, geometry, i, weights.layers[i]);
+  LoadMlp(load, geometry, i, weights.layers[i]);
+}
+
+void LoadEnds(Loader& load, Weights& weights) {
+  weights.embedding = load.Rows(TensorRole::kEmbedding);
+  weights.final_norm = load.Gain(TensorRole::kFinalNorm);
+}
+
 }  // namespace
 
 absl::StatusOr<Weights> LoadWeights(const WeightSource& source, Numerics numerics) {
   const format::Geometry& geometry = source.geometry();
   Loader load(source, numerics);
   Weights weights;
-  weights.embedding = load.Rows(TensorRole::kEmbedding);
+  LoadEnds(load, weights);
   weights.head = load.Packed(TensorRole::kEmbedding);
   weights.layers.resize(geometry.num_layers);
   for (size_t i = 0; i < weights.layers.size() && load.status().ok(); ++i) {
-    LoadAttention(load, geometry, i, weights.layers[i]);
-    LoadMlp(load, geometry, i, weights.layers[i]);
+    LoadLayer(load, geometry, i, weights);
   }
-  LoadLanes(load, weights);
-  if (geometry.generation == format::Generation::kNeedle3) {
-    weights.p1 = load.Permutation(TensorRole::kHadaP1);
-    weights.p2 = load.Permutation(TensorRole::kHadaP2);
-  }
+  LoadShared(load, geometry, weights);
   weights.sites.resize(geometry.engram_sites.size());
   for (size_t s = 0; s < weights.sites.size() && load.status().ok(); ++s) {
     LoadSite(load, s, weights.sites[s]);
   }
-  weights.final_norm = load.Gain(TensorRole::kFinalNorm);
+  if (!load.status().ok()) return load.status();
+  return weights;
+}
+
+absl::StatusOr<Weights> LoadLayerWeights(const WeightSource& source, Numerics numerics,
+                                         size_t layer) {
+  const format::Geometry& geometry = source.geometry();
+  Loader load(source, numerics);
+  Weights weights;
+  weights.layers.resize(geometry.num_layers);
+  LoadLayer(load, geometry, layer, weights);
+  LoadShared(load, geometry, weights);
+  weights.sites.resize(geometry.engram_sites.size());
+  for (size_t s = 0; s < weights.sites.size(); ++s) {
+    if (geometry.engram_sites[s] == layer) LoadSite(load, s, weights.sites[s]);
+  }
+  if (!load.status().ok()) return load.status();
+  return weights;
+}
+
+absl::StatusOr<Weights> LoadEndWeights(const WeightSource& source) {
+  Loader load(source, Numerics::kFloat);
+  Weights weights;
+  LoadEnds(load, weights);
   if (!load.status().ok()) return load.status();
   return weights;
 }

@@ -62,6 +62,11 @@ inline constexpr size_t kCondRank = 8;
 
 // Errors as of Model::Load.
 absl::StatusOr<Weights> LoadWeights(const WeightSource& source, Numerics numerics);
+// What layer `layer` alone needs, at its place; all else stays empty.
+absl::StatusOr<Weights> LoadLayerWeights(const WeightSource& source, Numerics numerics,
+                                         size_t layer);
+// The embedding's rows and final_norm.
+absl::StatusOr<Weights> LoadEndWeights(const WeightSource& source);
 
 }  // namespace needle::engine
 
