@@ -48,9 +48,11 @@ struct CalibrateProgress {
 struct CalibrateOptions {
   Recipe recipe = Recipe::kBest;
   // Examples as JSON Lines (as of verify::ReadExamples) when the name ends in .jsonl, otherwise
-  // plain text; "self": text that the model itself writes. Nothing: `stats` has the examples.
+  // plain text; "self": text that the model itself writes. Needed by kGptq and kBest.
   std::optional<std::string> data;
-  // A statistics file: read when it exists, written otherwise.
+  // A statistics file, written when there is none, else used instead of running the model over the
+  // part that is fitted to (the result is the same). It must be of the same files, text and limits;
+  // for kBest also of the same widths, codebook and steps, since inputs then depend on choices.
   std::optional<std::string> stats;
   quant::CodebookKind codebook = quant::CodebookKind::kReference;
   size_t threads = 0;  // 0: one per processor. Never shows in the result
@@ -75,17 +77,17 @@ struct ErrorPair {
 // A tensor, or one layer's rows of an mhc_phi tensor.
 struct TensorCalibration {
   size_t position = 0;                   // in the schema
-  std::string name;                      // canonical, for mhc_phi "mhc_phi_pre, layer 3"
-  std::string recipe;                    // what was done: "rtn", "search", "gptq", "best"
-  ErrorPair weights;                     // squared error over squared weights, without activations
-  std::optional<ErrorPair> calibration;  // of outputs, on the part that was fitted to
-  std::optional<ErrorPair> guard;        // of outputs, on the part that was held out
+  std::string name = {};                      // canonical, for mhc_phi "mhc_phi_pre, layer 3"
+  std::string recipe = {};                    // what was done: "rtn", "search", "gptq", "best"
+  ErrorPair weights = {};                     // squared error over squared weights, without activations
+  std::optional<ErrorPair> calibration = {};  // of outputs, on the part that was fitted to
+  std::optional<ErrorPair> guard = {};        // of outputs, on the part that was held out
   double damping = 0;                    // added to the moments, as a share of their mean diagonal
   uint32_t damping_raised = 0;  // how often it had to be raised for the factorisation to work
   uint64_t dead_inputs = 0;     // input channels that are always zero
   uint64_t rows = 0;
   uint64_t plain_rows = 0;  // rows that stayed with plain rounding because it was better
-  std::string fallback;     // why the whole stayed with plain rounding; empty: it did not
+  std::string fallback = {};     // why the whole stayed with plain rounding; empty: it did not
 };
 
 // The model as a whole on held-out examples, against the float model.
