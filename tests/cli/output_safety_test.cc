@@ -76,7 +76,7 @@ class OutputSafetyTest : public CommandTest, public ::testing::WithParamInterfac
 };
 
 INSTANTIATE_TEST_SUITE_P(Commands, OutputSafetyTest, ::testing::ValuesIn(Writers()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& instance) { return instance.param.name; });
 
 TEST_P(OutputSafetyTest, WritesAndReplaces) {
   WriteFile(Output(), "older");
@@ -168,7 +168,9 @@ TEST_P(OutputSafetyTest, AFailingCallLeavesNothing) {
       EXPECT_THAT(result.exit_code, ::testing::AnyOf(1, 3)) << result.err;
       EXPECT_THAT(result.err, HasSubstr(Output()));
       EXPECT_EQ(folder_.Names().size(), older ? 2U : 1U);
-      if (older) EXPECT_EQ(ReadFile(Output()), "older");
+      if (older) {
+        EXPECT_EQ(ReadFile(Output()), "older");
+      }
     }
   }
 }
@@ -184,7 +186,9 @@ TEST_P(OutputSafetyTest, AnInterruptionLeavesNothing) {
         const ProgramResult result = RunProgram(call);
         EXPECT_EQ(result.exit_code, 130) << result.err;
         EXPECT_EQ(folder_.Names().size(), older ? 2U : 1U);
-        if (older) EXPECT_EQ(ReadFile(Output()), "older");
+        if (older) {
+          EXPECT_EQ(ReadFile(Output()), "older");
+        }
       }
     }
   }
