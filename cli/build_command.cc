@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/atomic_file.h"
 #include "base/status_macros.h"
+#include "cli/calibration.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/report_text.h"
@@ -26,6 +28,7 @@ struct Options {
   std::optional<std::string> bits, bits_map;
   std::optional<uint64_t> layers;
   SourceOptions source;
+  CalibrationOptions calibration;
   uint64_t threads = 0;
   bool dry_run = false, no_verify = false;
   bool json = false, quiet = false, verbose = false;
@@ -83,24 +86,43 @@ absl::StatusOr<ExitCode> DryRun(const Options& options, const converter::TensorP
   return WarningsCode(options.source.strict, plan.warnings());
 }
 
-absl::StatusOr<converter::BuildReport> RunBuild(const Options& options,
-                                                const converter::TensorPlan& plan) {
+// Chooses indices and norms when the options ask for more than rounding.
+absl::StatusOr<std::optional<calibrate::Calibration>> RunCalibration(
+    const Options& options, const std::shared_ptr<const converter::TensorPlan>& plan) {
+  auto calibrate = CalibrateOptionsOf(options.calibration);
+  if (!calibrate) return std::nullopt;
+  Progress progress("steps", !options.quiet);
+  calibrate->codebook = CodebookKindOf(options.source);
+  calibrate->threads = options.threads;
+  calibrate->progress = [&](const calibrate::CalibrateProgress& state) {
+    progress.Update(state.done, state.total);
+    return true;
+  };
+  return calibrate::Calibrate(plan, *calibrate);
+}
+
+absl::StatusOr<converter::BuildReport> RunBuild(
+    const Options& options, const converter::TensorPlan& plan,
+    const std::optional<calibrate::Calibration>& calibration) {
   Progress progress("tensors", !options.quiet);
   converter::BuildOptions build;
   build.codebook = CodebookKindOf(options.source);
   build.threads = options.threads;
   build.progress = BuildProgressTo(progress);
+  if (calibration) build.encoder = calibration->encoder.get();
   return converter::Build(plan, *options.output, build);
 }
 
 // The finished file, read again and compared with the checkpoint.
 absl::StatusOr<Verification> Verify(const Options& options,
-                                    std::shared_ptr<const converter::TensorPlan> plan) {
+                                    std::shared_ptr<const converter::TensorPlan> plan,
+                                    bool calibrated) {
   ASSIGN_OR_RETURN(const format::Archive archive, format::Archive::Open(*options.output));
   Verification verification;
   verification.structure = verify::VerifyStructure(archive, {.threads = options.threads});
   verify::TensorsOptions tensors;
   tensors.check_widths = true;
+  tensors.limits.rounding = calibrated ? verify::Rounding::kAny : verify::Rounding::kPlain;
   tensors.threads = options.threads;
   ASSIGN_OR_RETURN(verification.tensors.emplace_back(),
                    verify::VerifyAgainstPlan(archive, *plan, tensors));
@@ -111,6 +133,32 @@ absl::StatusOr<Verification> Verify(const Options& options,
   return verification;
 }
 
+void Print(const Options& options, const converter::TensorPlan& plan,
+           const converter::BuildReport& report,
+           const std::optional<calibrate::Calibration>& calibration,
+           const std::optional<Verification>& verification, Session& session) {
+  const auto kinds = verify::SummariseBuild(report);
+  const base::Json warnings = TellWarnings(report.warnings, session.messages);
+  if (options.json) {
+    base::Json json = PlanJson(options, plan);
+    json["seconds"] = report.seconds;
+    json["kinds"] = KindsJson(kinds);
+    json["tensors"] = TensorReportsJson(report.tensors);
+    json["warnings"] = warnings;
+    json["calibration"] = calibration ? CalibrationJson(calibration->report) : base::Json();
+    json["verification"] = verification ? VerificationJson(*verification) : base::Json();
+    session.out.WriteJson(json);
+  } else if (!options.quiet) {
+    session.out.Write(PlanLine(report.path, plan));
+    session.out.Write(
+        absl::StrFormat("tokenizer: %s\ntime: %.2f s\n", TokenizerText(plan), report.seconds));
+    if (calibration) session.out.Write(CalibrationText(calibration->report, options.verbose));
+    session.out.Write("\n" + KindsText(kinds));
+    if (options.verbose) session.out.Write("\n" + TensorReportsText(report.tensors));
+    if (verification) session.out.Write("\n" + VerificationText(*verification, options.verbose));
+  }
+}
+
 absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
   session.messages.set_quiet(options.quiet);
   if (!options.output && !options.dry_run) {
@@ -118,28 +166,19 @@ absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
   }
   ASSIGN_OR_RETURN(const auto plan, MakePlan(options));
   if (options.dry_run) return DryRun(options, *plan, session);
-  ASSIGN_OR_RETURN(const converter::BuildReport report, RunBuild(options, *plan));
+  const std::vector<std::string> inputs = plan->files();
+  RETURN_IF_ERROR(base::AtomicFile::CheckTarget(*options.output, inputs));
+  ASSIGN_OR_RETURN(const auto calibration, RunCalibration(options, plan));
+  ASSIGN_OR_RETURN(converter::BuildReport report, RunBuild(options, *plan, calibration));
   std::optional<Verification> verification;
   if (!options.no_verify) {
-    ASSIGN_OR_RETURN(verification, Verify(options, plan));
+    ASSIGN_OR_RETURN(verification, Verify(options, plan, calibration.has_value()));
   }
-  const auto kinds = verify::SummariseBuild(report);
-  base::Json json = PlanJson(options, *plan);
-  json["seconds"] = report.seconds;
-  json["kinds"] = KindsJson(kinds);
-  json["tensors"] = TensorReportsJson(report.tensors);
-  json["warnings"] = TellWarnings(report.warnings, session.messages);
-  json["verification"] = verification ? VerificationJson(*verification) : base::Json();
-  if (options.json) {
-    session.out.WriteJson(json);
-  } else if (!options.quiet) {
-    session.out.Write(PlanLine(report.path, *plan));
-    session.out.Write(
-        absl::StrFormat("tokenizer: %s\ntime: %.2f s\n\n", TokenizerText(*plan), report.seconds));
-    session.out.Write(KindsText(kinds));
-    if (options.verbose) session.out.Write("\n" + TensorReportsText(report.tensors));
-    if (verification) session.out.Write("\n" + VerificationText(*verification, options.verbose));
+  if (calibration) {
+    const auto& warnings = calibration->report.warnings;
+    report.warnings.insert(report.warnings.end(), warnings.begin(), warnings.end());
   }
+  Print(options, *plan, report, calibration, verification, session);
   if (verification && !verification->passed()) return ExitCode::kVerificationDiffers;
   return WarningsCode(options.source.strict, report.warnings);
 }
@@ -160,6 +199,7 @@ void AddOptions(Command& command, Options* options) {
                .max = format::kMaxLayers},
               &options->layers);
   AddSourceOptions(command, &options->source);
+  AddCalibrationOptions(command, &options->calibration);
   AddThreadsOption(command, &options->threads);
   command.Add(
       {.names = "--no-verify", .help = "do not compare the archive with the checkpoint afterwards"},
@@ -188,6 +228,8 @@ void AddBuild(CommandSet& commands) {
                    {"build model.safetensors --bits-map embedding=4,mhc=4,default=3 -o m.cact",
                     "widths of your own"},
                    {"build model.safetensors --bits 3 --dry-run", "sizes only"},
+                   {"build model.safetensors --bits 2 --calibrate train.jsonl -o m.cact",
+                    "indices and norms chosen by what activations say"},
                    {"build base.safetensors --lora adapter.safetensors -o tuned.cact",
                     "with an adapter merged"}},
   });

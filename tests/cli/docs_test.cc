@@ -85,6 +85,8 @@ TEST_F(FieldsTest, EveryFieldIsDocumented) {
   ExpectDocumented("verify", build["verification"]);
   build.erase("verification");
   ExpectDocumented("build", build);
+  ExpectFields(0, {"build", checkpoint, "-o", File("c.cact"), "--layers", "2", "--calibrate",
+                   Testdata("fixture/calibration.jsonl"), "--no-verify"});
   ExpectFields(0, {"requantize", archive, "--bits", "3", "-o", File("r.cact")});
   ExpectFields(0, {"slice", archive, "--layers", "3", "-o", File("s.cact")});
   ExpectFields(0, {"ladder", checkpoint, "--depths", "2,3", "--out-dir", folder_.path()});
