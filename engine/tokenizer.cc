@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "engine/utf8.h"
+#include "base/utf8.h"
 
 namespace needle::engine {
 namespace {
@@ -147,8 +147,8 @@ std::vector<Symbol> SplitSymbols(std::string_view text) {
   std::vector<Symbol> symbols;
   symbols.reserve(text.size());
   for (size_t begin = 0; begin < text.size();) {
-    const Utf8Part part = NextUtf8(text.substr(begin));
-    const size_t length = part.kind == Utf8Kind::kValid ? part.length : 1;
+    const base::Utf8Part part = base::NextUtf8(text.substr(begin));
+    const size_t length = part.kind == base::Utf8Kind::kValid ? part.length : 1;
     const auto index = static_cast<uint32_t>(symbols.size());
     symbols.push_back(
         {static_cast<uint32_t>(begin), static_cast<uint32_t>(length), index - 1, index + 1});
@@ -230,8 +230,8 @@ std::vector<uint32_t> Tokenizer::Encode(std::string_view text) const {
   while (place < whole.size()) {
     const uint32_t marker = index_->LongestMarker(whole.substr(place));
     if (marker == kNone) {
-      const Utf8Part part = NextUtf8(whole.substr(place));
-      place += part.kind == Utf8Kind::kValid ? part.length : 1;
+      const base::Utf8Part part = base::NextUtf8(whole.substr(place));
+      place += part.kind == base::Utf8Kind::kValid ? part.length : 1;
       continue;
     }
     index_->EncodePlain(whole.substr(plain_begin, place - plain_begin), out);
@@ -266,17 +266,18 @@ std::string StreamDecoder::Push(uint32_t id) {
   size_t complete = pending_.size();
   for (size_t back = 1; back <= std::min<size_t>(3, pending_.size()); ++back) {
     const size_t place = pending_.size() - back;
-    if (NextUtf8(std::string_view(pending_).substr(place)).kind == Utf8Kind::kTruncated) {
+    if (base::NextUtf8(std::string_view(pending_).substr(place)).kind ==
+        base::Utf8Kind::kTruncated) {
       complete = place;
     }
   }
-  std::string text = ReplaceInvalidUtf8(std::string_view(pending_).substr(0, complete));
+  std::string text = base::ReplaceInvalidUtf8(std::string_view(pending_).substr(0, complete));
   pending_.erase(0, complete);
   return text;
 }
 
 std::string StreamDecoder::Finish() {
-  std::string text = ReplaceInvalidUtf8(pending_);
+  std::string text = base::ReplaceInvalidUtf8(pending_);
   pending_.clear();
   at_start_ = true;
   return text;

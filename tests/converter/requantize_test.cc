@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/build_archive.h"
 #include "tests/support/files.h"
+#include "tests/support/outliers.h"
 #include "tests/support/status_matchers.h"
 
 namespace needle::converter {
@@ -145,7 +146,8 @@ TEST_F(RequantizeTest, CheckpointOfAnotherModelIsRefused) {
   EXPECT_THAT(Run(*archive, "default=3", &*plan),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("geometr")));
   // The fixture's two checkpoints have one geometry and different norms.
-  const auto outliers = Checkpoint::Open(Testdata("fixture/outliers.safetensors"));
+  const TempFolder input;
+  const auto outliers = Checkpoint::Open(tests::WriteOutliersCheckpoint(input));
   ASSERT_OK(outliers);
   const auto fixture = Archive::Open(Testdata("fixture/cq2.cact"));
   ASSERT_OK(fixture);

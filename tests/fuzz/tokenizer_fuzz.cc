@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/utf8.h"
 #include "engine/tokenizer.h"
-#include "engine/utf8.h"
 
 namespace {
 
@@ -49,7 +49,7 @@ TokenizerTable MakeTable(std::string_view& rest) {
     std::string_view line = TakeLine(rest);
     if (line.empty()) break;
     // The table's validation lets no other pieces pass.
-    if (needle::engine::FindInvalidUtf8(line) != line.size()) continue;
+    if (needle::base::FindInvalidUtf8(line) != line.size()) continue;
     const bool marker = line.front() == '!';
     if (marker) line.remove_prefix(1);
     if (!line.empty()) {
@@ -75,14 +75,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const needle::engine::Tokenizer tokenizer(MakeTable(text));
   const std::vector<uint32_t> ids = tokenizer.Encode(text);
   const std::string decoded = tokenizer.Decode(ids);
-  Require(needle::engine::FindInvalidUtf8(decoded) == decoded.size());
+  Require(needle::base::FindInvalidUtf8(decoded) == decoded.size());
   for (const uint32_t id : ids) Require(id < tokenizer.table().pieces.size());
   needle::engine::StreamDecoder stream(tokenizer);
   std::string streamed;
   for (const uint32_t id : ids) streamed += stream.Push(id);
   Require(streamed + stream.Finish() == decoded);
   if (tokenizer.table().byte_fallback) {
-    Require(decoded == needle::engine::ReplaceInvalidUtf8(WithSpaces(text)));
+    Require(decoded == needle::base::ReplaceInvalidUtf8(WithSpaces(text)));
   }
   return 0;
 }

@@ -2,6 +2,7 @@
 #ifndef NEEDLE_TESTS_VERIFY_FIXTURE_H_
 #define NEEDLE_TESTS_VERIFY_FIXTURE_H_
 
+#include <filesystem>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -12,6 +13,7 @@
 #include "engine/archive_weights.h"
 #include "engine/model.h"
 #include "tests/support/files.h"
+#include "tests/support/outliers.h"
 
 namespace needle::verify {
 
@@ -22,8 +24,8 @@ T ValueOf(absl::StatusOr<T> result) {
   return *std::move(result);
 }
 
-// `checkpoint`: below testdata/, e.g. "fixture/checkpoint.safetensors". The tokenizer is the one
-// beside it, if there is one.
+// `checkpoint`: a path, relative to testdata/, e.g. "fixture/checkpoint.safetensors". The tokenizer
+// is the one beside it, if there is one.
 inline std::shared_ptr<const converter::TensorPlan> MakePlan(
     const std::string& checkpoint, std::string_view bit_map = quant::kShippedScheme,
     uint32_t layers = 0) {
@@ -31,7 +33,15 @@ inline std::shared_ptr<const converter::TensorPlan> MakePlan(
   options.bit_map = ValueOf(quant::BitMap::Parse(bit_map));
   options.layers = layers;
   return std::make_shared<const converter::TensorPlan>(ValueOf(converter::TensorPlan::Make(
-      ValueOf(converter::Checkpoint::Open(tests::Testdata(checkpoint))), options)));
+      ValueOf(converter::Checkpoint::Open(std::filesystem::path(tests::Testdata("")) / checkpoint)),
+      options)));
+}
+
+// The fixture's second checkpoint.
+inline std::shared_ptr<const converter::TensorPlan> MakeOutliersPlan(
+    std::string_view bit_map = quant::kShippedScheme) {
+  const tests::TempFolder folder;
+  return MakePlan(tests::WriteOutliersCheckpoint(folder), bit_map);
 }
 
 inline engine::Model LoadModel(std::shared_ptr<const engine::WeightSource> source,

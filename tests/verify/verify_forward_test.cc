@@ -94,7 +94,7 @@ TEST_F(VerifyForwardTest, AGoodArchivePassesInEveryNumerics) {
 // Plain 2-bit rounding destroys this one (figures.json: a mean KL of 0.69 over answers).
 TEST_F(VerifyForwardTest, ADestroyedModelFails) {
   const tests::TempFolder folder;
-  const auto plan = MakePlan("fixture/outliers.safetensors", "default=1");
+  const auto plan = MakeOutliersPlan("default=1");
   converter::BuildOptions options;
   options.threads = 1;
   ValueOf(converter::Build(*plan, folder.File("binary.cact"), options));

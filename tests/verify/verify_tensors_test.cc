@@ -178,7 +178,7 @@ TEST_F(VerifyTensorsTest, AnotherDepthIsNamedAndNothingIsCompared) {
 }
 
 TEST_F(VerifyTensorsTest, AnotherModelIsNamed) {
-  const TensorsReport report = Verify(damage_.good(), *MakePlan("fixture/outliers.safetensors"));
+  const TensorsReport report = Verify(damage_.good(), *MakeOutliersPlan());
   EXPECT_FALSE(report.passed());
   EXPECT_EQ(CheckOf(report, "layer00.norm_in").match, Match::kDiffers);
   EXPECT_THAT(CheckOf(report, "layer00.norm_in").failures,
