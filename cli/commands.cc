@@ -20,6 +20,7 @@ void AddAllCommands(CommandSet& commands) {
   AddRun(commands);
   AddVerify(commands);
   AddEval(commands);
+  AddReport(commands);
   AddHeads(commands);
   AddGolden(commands);
   AddCompletion(commands);

@@ -34,6 +34,7 @@ void AddSlice(CommandSet& commands);
 void AddRun(CommandSet& commands);
 void AddVerify(CommandSet& commands);
 void AddEval(CommandSet& commands);
+void AddReport(CommandSet& commands);
 void AddHeads(CommandSet& commands);
 void AddGolden(CommandSet& commands);
 void AddDiff(CommandSet& commands);

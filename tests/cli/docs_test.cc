@@ -105,6 +105,8 @@ TEST_F(FieldsTest, EveryFieldIsDocumented) {
                                "\n");
   ExpectFields(0, {"eval", archive, "--data", File("one.jsonl"), "--against", checkpoint,
                    "--max-new-tokens", "2"});
+  ExpectFields(0, {"report", archive, "--data", File("one.jsonl"), "--against", checkpoint,
+                   "--max-new-tokens", "4"});
   ExpectFields(0, {"heads", Testdata("golden/n3-small/cq2.cact"), "--text", "hello"});
   ExpectFields(0, {"golden", archive, "-o", File("g.npz")});
 }
