@@ -21,20 +21,27 @@ struct Family {
   std::vector<Width> widths;  // of layer 0, 1, ...; one element when it has no layers
 };
 
-Family NewFamily(const format::TensorSpec& spec) {
-  const std::string role(format::RoleName(spec.id.role));
-  if (format::IsLayerRole(spec.id.role)) return {"attn", "attn." + role, {}};
-  if (format::IsEngramRole(spec.id.role)) return {"engram", spec.name, {}};
+uint32_t NumberOf(uint32_t index, std::span<const uint32_t> numbers) {
+  return numbers.empty() ? index : numbers[index];
+}
+
+Family NewFamily(format::TensorId id, std::span<const uint32_t> sites) {
+  const std::string role(format::RoleName(id.role));
+  if (format::IsLayerRole(id.role)) return {"attn", "attn." + role, {}};
+  if (format::IsEngramRole(id.role)) {
+    return {"engram", absl::StrFormat("engram%d.%s", NumberOf(id.index, sites), role), {}};
+  }
   return {role.starts_with("mhc") ? "mhc" : role, role, {}};
 }
 
 // In file order of their first tensors.
-std::vector<Family> Families(const format::Schema& schema, std::span<const Width> widths) {
+std::vector<Family> Families(const format::Schema& schema, std::span<const Width> widths,
+                             std::span<const uint32_t> sites) {
   std::vector<Family> families;
   for (size_t i = 0; i < schema.tensors().size(); ++i) {
     const format::TensorSpec& spec = schema.tensors()[i];
     if (spec.dtype != format::DType::kCq || format::IsHeadRole(spec.id.role)) continue;
-    Family family = NewFamily(spec);
+    Family family = NewFamily(spec.id, sites);
     auto known = std::find_if(families.begin(), families.end(),
                               [&](const Family& other) { return other.name == family.name; });
     if (known == families.end()) known = families.insert(families.end(), std::move(family));
@@ -60,7 +67,8 @@ std::string Entry(std::string_view key, Width width) {
 }
 
 // Keys of the families of one group.
-void AddGroup(std::span<const Family> families, Width fallback, std::vector<std::string>& entries) {
+void AddGroup(std::span<const Family> families, Width fallback, std::span<const uint32_t> layers,
+              std::vector<std::string>& entries) {
   std::vector<Width> common;
   for (const Family& family : families) common.push_back(MostFrequent(family.widths));
   if (std::all_of(common.begin(), common.end(), [&](Width w) { return w == common[0]; })) {
@@ -74,16 +82,18 @@ void AddGroup(std::span<const Family> families, Width fallback, std::vector<std:
     for (size_t layer = 0; layer < families[i].widths.size(); ++layer) {
       if (families[i].widths[layer] == common[i]) continue;
       const std::string role = families[i].name.substr(families[i].group.size() + 1);
+      const uint32_t number = NumberOf(static_cast<uint32_t>(layer), layers);
       entries.push_back(
-          Entry(absl::StrFormat("layer%02d.%s", layer, role), families[i].widths[layer]));
+          Entry(absl::StrFormat("layer%02d.%s", number, role), families[i].widths[layer]));
     }
   }
 }
 
 }  // namespace
 
-std::string BitMapTextOf(const format::Schema& schema, std::span<const Width> widths) {
-  const std::vector<Family> families = Families(schema, widths);
+std::string BitMapTextOf(const format::Schema& schema, std::span<const Width> widths,
+                         std::span<const uint32_t> layers, std::span<const uint32_t> sites) {
+  const std::vector<Family> families = Families(schema, widths, sites);
   std::vector<Width> common;
   for (const Family& family : families) common.push_back(MostFrequent(family.widths));
   const Width fallback = MostFrequent(common);
@@ -91,7 +101,7 @@ std::string BitMapTextOf(const format::Schema& schema, std::span<const Width> wi
   for (size_t begin = 0; begin < families.size();) {
     size_t end = begin;
     while (end < families.size() && families[end].group == families[begin].group) ++end;
-    AddGroup(std::span(families).subspan(begin, end - begin), fallback, entries);
+    AddGroup(std::span(families).subspan(begin, end - begin), fallback, layers, entries);
     begin = end;
   }
   entries.push_back(Entry("default", fallback));
