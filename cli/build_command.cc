@@ -27,21 +27,35 @@ struct Options {
   std::optional<std::string> output;
   std::optional<std::string> bits, bits_map;
   std::optional<uint64_t> layers;
-  SourceOptions source;
   CalibrationOptions calibration;
+  SourceOptions source;
   uint64_t threads = 0;
   bool dry_run = false, no_verify = false;
   bool json = false, quiet = false, verbose = false;
 };
 
-absl::StatusOr<std::shared_ptr<const converter::TensorPlan>> MakePlan(const Options& options) {
+// Before work of minutes; Build looks again.
+absl::Status CheckOutput(const Options& options) {
+  std::vector<std::string> inputs = options.source.adapters;
+  inputs.push_back(options.checkpoint);
+  if (options.calibration.data) inputs.push_back(*options.calibration.data);
+  if (options.calibration.stats) inputs.push_back(*options.calibration.stats);
+  return base::AtomicFile::CheckTarget(*options.output, inputs);
+}
+
+absl::StatusOr<CalibratedPlan> MakePlan(const Options& options) {
+  if (options.calibration.asks_for_work() && !options.dry_run) {
+    RETURN_IF_ERROR(CheckOutput(options));
+  }
   ASSIGN_OR_RETURN(quant::BitMap bit_map, BitMapFromOptions(options.bits, options.bits_map));
-  converter::PlanOptions plan = PlanOptionsOf(options.source, std::move(bit_map));
-  plan.layers = static_cast<uint32_t>(options.layers.value_or(0));
-  ASSIGN_OR_RETURN(auto checkpoint, converter::Checkpoint::Open(options.checkpoint));
-  ASSIGN_OR_RETURN(converter::TensorPlan made,
-                   converter::TensorPlan::Make(std::move(checkpoint), plan));
-  return std::make_shared<const converter::TensorPlan>(std::move(made));
+  CalibrationInput input{.checkpoint = options.checkpoint,
+                         .plan = PlanOptionsOf(options.source, std::move(bit_map)),
+                         .codebook = CodebookKindOf(options.source),
+                         .threads = options.threads,
+                         .show_progress = !options.quiet};
+  input.plan.layers = static_cast<uint32_t>(options.layers.value_or(0));
+  // Sizes do not depend on how indices are chosen.
+  return PlanAndCalibrate(options.dry_run ? CalibrationOptions{} : options.calibration, input);
 }
 
 std::string TokenizerText(const converter::TensorPlan& plan) {
@@ -86,31 +100,15 @@ absl::StatusOr<ExitCode> DryRun(const Options& options, const converter::TensorP
   return WarningsCode(options.source.strict, plan.warnings());
 }
 
-// Chooses indices and norms when the options ask for more than rounding.
-absl::StatusOr<std::optional<calibrate::Calibration>> RunCalibration(
-    const Options& options, const std::shared_ptr<const converter::TensorPlan>& plan) {
-  auto calibrate = CalibrateOptionsOf(options.calibration);
-  if (!calibrate) return std::nullopt;
-  Progress progress("steps", !options.quiet);
-  calibrate->codebook = CodebookKindOf(options.source);
-  calibrate->threads = options.threads;
-  calibrate->progress = [&](const calibrate::CalibrateProgress& state) {
-    progress.Update(state.done, state.total);
-    return true;
-  };
-  return calibrate::Calibrate(plan, *calibrate);
-}
-
-absl::StatusOr<converter::BuildReport> RunBuild(
-    const Options& options, const converter::TensorPlan& plan,
-    const std::optional<calibrate::Calibration>& calibration) {
+absl::StatusOr<converter::BuildReport> RunBuild(const Options& options,
+                                                const CalibratedPlan& plan) {
   Progress progress("tensors", !options.quiet);
   converter::BuildOptions build;
   build.codebook = CodebookKindOf(options.source);
   build.threads = options.threads;
+  build.encoder = plan.encoder();
   build.progress = BuildProgressTo(progress);
-  if (calibration) build.encoder = calibration->encoder.get();
-  return converter::Build(plan, *options.output, build);
+  return converter::Build(*plan.plan, *options.output, build);
 }
 
 // The finished file, read again and compared with the checkpoint.
@@ -122,6 +120,7 @@ absl::StatusOr<Verification> Verify(const Options& options,
   verification.structure = verify::VerifyStructure(archive, {.threads = options.threads});
   verify::TensorsOptions tensors;
   tensors.check_widths = true;
+  tensors.locate_worst = false;  // reading and encoding once more is all that it costs
   tensors.limits.rounding = calibrated ? verify::Rounding::kAny : verify::Rounding::kPlain;
   tensors.threads = options.threads;
   ASSIGN_OR_RETURN(verification.tensors.emplace_back(),
@@ -133,52 +132,42 @@ absl::StatusOr<Verification> Verify(const Options& options,
   return verification;
 }
 
-void Print(const Options& options, const converter::TensorPlan& plan,
-           const converter::BuildReport& report,
-           const std::optional<calibrate::Calibration>& calibration,
-           const std::optional<Verification>& verification, Session& session) {
-  const auto kinds = verify::SummariseBuild(report);
-  const base::Json warnings = TellWarnings(report.warnings, session.messages);
-  if (options.json) {
-    base::Json json = PlanJson(options, plan);
-    json["seconds"] = report.seconds;
-    json["kinds"] = KindsJson(kinds);
-    json["tensors"] = TensorReportsJson(report.tensors);
-    json["warnings"] = warnings;
-    json["calibration"] = calibration ? CalibrationJson(calibration->report) : base::Json();
-    json["verification"] = verification ? VerificationJson(*verification) : base::Json();
-    session.out.WriteJson(json);
-  } else if (!options.quiet) {
-    session.out.Write(PlanLine(report.path, plan));
-    session.out.Write(
-        absl::StrFormat("tokenizer: %s\ntime: %.2f s\n", TokenizerText(plan), report.seconds));
-    if (calibration) session.out.Write(CalibrationText(calibration->report, options.verbose));
-    session.out.Write("\n" + KindsText(kinds));
-    if (options.verbose) session.out.Write("\n" + TensorReportsText(report.tensors));
-    if (verification) session.out.Write("\n" + VerificationText(*verification, options.verbose));
-  }
-}
-
 absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
   session.messages.set_quiet(options.quiet);
   if (!options.output && !options.dry_run) {
     return absl::InvalidArgumentError("--output is missing (or --dry-run)");
   }
-  ASSIGN_OR_RETURN(const auto plan, MakePlan(options));
+  ASSIGN_OR_RETURN(const CalibratedPlan calibrated, MakePlan(options));
+  const auto& plan = calibrated.plan;
   if (options.dry_run) return DryRun(options, *plan, session);
-  const std::vector<std::string> inputs = plan->files();
-  RETURN_IF_ERROR(base::AtomicFile::CheckTarget(*options.output, inputs));
-  ASSIGN_OR_RETURN(const auto calibration, RunCalibration(options, plan));
-  ASSIGN_OR_RETURN(converter::BuildReport report, RunBuild(options, *plan, calibration));
+  ASSIGN_OR_RETURN(converter::BuildReport report, RunBuild(options, calibrated));
+  for (std::string& warning : CalibrationWarnings(calibrated)) {
+    report.warnings.push_back(std::move(warning));
+  }
   std::optional<Verification> verification;
   if (!options.no_verify) {
-    ASSIGN_OR_RETURN(verification, Verify(options, plan, calibration.has_value()));
+    ASSIGN_OR_RETURN(verification, Verify(options, plan, calibrated.encoder() != nullptr));
   }
-  if (calibration) {
-    const auto& warnings = calibration->report.warnings;
-    report.warnings.insert(report.warnings.end(), warnings.begin(), warnings.end());
+  const auto kinds = verify::SummariseBuild(report);
+  base::Json json = PlanJson(options, *plan);
+  json["seconds"] = report.seconds;
+  json["calibration"] = CalibrationJson(calibrated);
+  json["bit_search"] = BitSearchJson(calibrated);
+  json["kinds"] = KindsJson(kinds);
+  json["tensors"] = TensorReportsJson(report.tensors);
+  json["warnings"] = TellWarnings(report.warnings, session.messages);
+  json["verification"] = verification ? VerificationJson(*verification) : base::Json();
+  if (options.json) {
+    session.out.WriteJson(json);
+  } else if (!options.quiet) {
+    session.out.Write(PlanLine(report.path, *plan));
+    session.out.Write(
+        absl::StrFormat("tokenizer: %s\ntime: %.2f s\n\n", TokenizerText(*plan), report.seconds));
+    session.out.Write(CalibrationText(calibrated, options.verbose));
+    session.out.Write(KindsText(kinds));
+    if (options.verbose) session.out.Write("\n" + TensorReportsText(report.tensors));
+    if (verification) session.out.Write("\n" + VerificationText(*verification, options.verbose));
   }
-  Print(options, *plan, report, calibration, verification, session);
   if (verification && !verification->passed()) return ExitCode::kVerificationDiffers;
   return WarningsCode(options.source.strict, report.warnings);
 }
@@ -198,8 +187,8 @@ void AddOptions(Command& command, Options* options) {
                .min = 1,
                .max = format::kMaxLayers},
               &options->layers);
-  AddSourceOptions(command, &options->source);
   AddCalibrationOptions(command, &options->calibration);
+  AddSourceOptions(command, &options->source);
   AddThreadsOption(command, &options->threads);
   command.Add(
       {.names = "--no-verify", .help = "do not compare the archive with the checkpoint afterwards"},
@@ -228,8 +217,10 @@ void AddBuild(CommandSet& commands) {
                    {"build model.safetensors --bits-map embedding=4,mhc=4,default=3 -o m.cact",
                     "widths of your own"},
                    {"build model.safetensors --bits 3 --dry-run", "sizes only"},
-                   {"build model.safetensors --bits 2 --calibrate train.jsonl -o m.cact",
-                    "indices and norms chosen by what activations say"},
+                   {"build tuned.safetensors --bits 2 --calibrate train.jsonl -o tuned.cact",
+                    "indices and norms chosen by what the activations say"},
+                   {"build tuned.safetensors --target-size 700K --calibrate train.jsonl -o t.cact",
+                    "widths searched, too"},
                    {"build base.safetensors --lora adapter.safetensors -o tuned.cact",
                     "with an adapter merged"}},
   });

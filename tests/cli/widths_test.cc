@@ -98,5 +98,41 @@ TEST_F(WidthsTest, BitsAndMapExcludeEachOther) {
               HasSubstr("--bits: '5', want 1 or 1.58 or 2 or 3 or 4"));
 }
 
+TEST_F(WidthsTest, ATargetThatCannotBeIsRefusedBeforeAnyWork) {
+  const std::string checkpoint = Testdata(kFixtureCheckpoint);
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--target-size", "10K"}, "smallest archive (default=1)"},
+      {{"--target-size", "10 K"}, "'10 K'"},
+      {{"--target-bits", "0.5"}, "at least 1"},
+      {{"--target-bits", "2.4", "--target-size", "700K"}, "exclude each other"},
+      {{"--target-bits", "2.4", "--bits", "2"}, "exclude each other"},
+      {{"--calibrate", "self", "--recipe", "rtn"}, "of no use"},
+  };
+  for (const auto& [options, told] : cases) {
+    SCOPED_TRACE(told);
+    std::vector<std::string> arguments = {"build", checkpoint, "-o", File("x.cact")};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    EXPECT_THAT(Expect(2, arguments).err, HasSubstr(told));
+    EXPECT_THAT(folder_.Names(), ::testing::IsEmpty());
+  }
+}
+
+// A map that was searched can be given by hand, and gives the same archive.
+TEST_F(WidthsTest, ASearchedMapIsPrintedInTheGrammar) {
+  const std::string checkpoint = Testdata(kFixtureCheckpoint);
+  WriteFile(File("text.jsonl"), R"({"query":"count down 24 hours","tools":[],"answers":[]})"
+                                "\n"
+                                R"({"query":"wake me at 06:45","tools":[],"answers":[]})"
+                                "\n");
+  const base::Json json =
+      Expect(0, {"build", checkpoint, "--target-size", "700K", "--recipe", "rtn", "--calibrate",
+                 File("text.jsonl"), "-o", File("a.cact"), "--no-verify", "--json"})
+          .Json();
+  EXPECT_LE(ReadFile(File("a.cact")).size(), 700U * 1024U);
+  const std::string map = json["bit_search"]["bit_map"];
+  Expect(0, {"build", checkpoint, "--bits-map", map, "-o", File("b.cact"), "--no-verify"});
+  EXPECT_EQ(ReadFile(File("a.cact")), ReadFile(File("b.cact")));
+}
+
 }  // namespace
 }  // namespace needle::tests
