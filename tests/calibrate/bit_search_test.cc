@@ -64,8 +64,7 @@ TEST_F(BitSearchTest, NeverExceedsTheTarget) {
   build.encoder = search_->calibration.encoder.get();
   const auto report = converter::Build(*search_->plan, folder.File("a.cact"), build);
   ASSERT_OK(report);
-  EXPECT_EQ(report->file_bytes,
-            search_->report.schemes[search_->report.chosen].file_bytes);
+  EXPECT_EQ(report->file_bytes, search_->report.schemes[search_->report.chosen].file_bytes);
 }
 
 TEST_F(BitSearchTest, MeasuresEveryKeyAtEveryWidth) {
@@ -120,9 +119,8 @@ TEST(BitSearchTargetTest, NamesTheSmallestSizeThatIsPossible) {
   options.target_bytes = 100000;
   const uint64_t smallest =
       verify::MakePlan("fixture/checkpoint.safetensors", "default=1")->layout().file_bytes;
-  EXPECT_THAT(SearchFixture(options),
-              tests::StatusIs(absl::StatusCode::kInvalidArgument,
-                              HasSubstr(std::to_string(smallest))));
+  EXPECT_THAT(SearchFixture(options), tests::StatusIs(absl::StatusCode::kInvalidArgument,
+                                                      HasSubstr(std::to_string(smallest))));
 }
 
 TEST(BitSearchTargetTest, WantsOneTarget) {

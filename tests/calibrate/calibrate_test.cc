@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/calibrate/calibration_fixture.h"
+#include "tests/support/outliers.h"
 #include "tests/support/status_matchers.h"
 
 namespace needle::calibrate {
@@ -83,9 +84,10 @@ TEST(CalibrateTest, ThreadsDoNotShowInTheBytes) {
 TEST(CalibrateTest, TrainedModelKeepsItsAnswers) {
   const tests::TempFolder folder;
   const std::string data = FirstExamples(folder, 32);
-  for (const auto& [checkpoint, factor] : {std::pair{"fixture/outliers.safetensors", 10.0},
-                                           std::pair{"fixture/checkpoint.safetensors", 1.5}}) {
-    const auto plan = MakePlan(Testdata(checkpoint), kScheme, tests::FixtureTokenizer());
+  for (const auto& [checkpoint, factor] :
+       {std::pair{tests::WriteOutliersCheckpoint(folder), 10.0},
+        std::pair{Testdata("fixture/checkpoint.safetensors"), 1.5}}) {
+    const auto plan = MakePlan(checkpoint, kScheme, tests::FixtureTokenizer());
     const Calibration best = Calibrated(plan, Options(Recipe::kBest, data));
     const CalibrationReport& report = best.report;
     ASSERT_TRUE(report.guard_plain && report.guard_chosen);
