@@ -54,7 +54,7 @@ TEST(PackTest, IndexOccupiesItsBitsOfTheStream) {
       uint32_t value = 0;
       for (uint32_t b = 0; b < bits; ++b) {
         const size_t bit = k * bits + b;
-        value |= ((packed[bit / 8] >> (bit % 8)) & 1U) << b;
+        value |= (static_cast<uint32_t>(packed[bit / 8] >> (bit % 8)) & 1U) << b;
       }
       ASSERT_EQ(value, codes[k]) << format::WidthName(width) << " " << k;
     }

@@ -81,7 +81,7 @@ void ExpectNear(double found, const base::Json& figures, const char* key) {
   EXPECT_NEAR(found, wanted, 0.05 * wanted) << key;
 }
 
-void ExpectFigures(const RunResult& run, const std::string& name) {
+[[maybe_unused]] void ExpectFigures(const RunResult& run, const std::string& name) {
   SCOPED_TRACE(name);
   const base::Json figures = ReadJson("figures.json")["checkpoint"][name];
   ASSERT_TRUE(run.divergence.has_value());
@@ -95,7 +95,7 @@ void ExpectFigures(const RunResult& run, const std::string& name) {
   }
 }
 
-void ExpectExactCalls(const RunResult& run, const std::string& name) {
+[[maybe_unused]] void ExpectExactCalls(const RunResult& run, const std::string& name) {
   const base::Json figures = ReadJson("figures.json")["checkpoint"][name];
   // Within one in fifty.
   EXPECT_NEAR(static_cast<double>(run.calls.exact), figures["exact"].get<double>(), 2) << name;
