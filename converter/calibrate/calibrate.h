@@ -76,18 +76,18 @@ struct ErrorPair {
 
 // A tensor, or one layer's rows of an mhc_phi tensor.
 struct TensorCalibration {
-  size_t position = 0;                   // in the schema
-  std::string name = {};                      // canonical, for mhc_phi "mhc_phi_pre, layer 3"
-  std::string recipe = {};                    // what was done: "rtn", "search", "gptq", "best"
-  ErrorPair weights = {};                     // squared error over squared weights, without activations
+  size_t position = 0;      // in the schema
+  std::string name = {};    // canonical, for mhc_phi "mhc_phi_pre, layer 3"
+  std::string recipe = {};  // what was done: "rtn", "search", "gptq", "best"
+  ErrorPair weights = {};   // squared error over squared weights, without activations
   std::optional<ErrorPair> calibration = {};  // of outputs, on the part that was fitted to
   std::optional<ErrorPair> guard = {};        // of outputs, on the part that was held out
-  double damping = 0;                    // added to the moments, as a share of their mean diagonal
+  double damping = 0;           // added to the moments, as a share of their mean diagonal
   uint32_t damping_raised = 0;  // how often it had to be raised for the factorisation to work
   uint64_t dead_inputs = 0;     // input channels that are always zero
   uint64_t rows = 0;
-  uint64_t plain_rows = 0;  // rows that stayed with plain rounding because it was better
-  std::string fallback = {};     // why the whole stayed with plain rounding; empty: it did not
+  uint64_t plain_rows = 0;    // rows that stayed with plain rounding because it was better
+  std::string fallback = {};  // why the whole stayed with plain rounding; empty: it did not
 };
 
 // The model as a whole on held-out examples, against the float model.
