@@ -19,7 +19,8 @@ class WidthsTest : public CommandTest {
         "build", Testdata(kOddCheckpoint), "--dry-run", "--json", "--bits-map", map};
     arguments.insert(arguments.end(), more.begin(), more.end());
     std::map<std::string, std::string> kinds;
-    for (const base::Json& tensor : Expect(0, arguments).Json()["tensors"]) {
+    const base::Json json = Expect(0, arguments).Json();
+    for (const base::Json& tensor : json["tensors"]) {
       kinds[tensor["name"]] = tensor["kind"];
     }
     return kinds;
@@ -61,10 +62,10 @@ TEST_F(WidthsTest, BadMapsAreNamedAndNothingIsWritten) {
       {"default=8", "8"},
       {"default=2.0", "2.0"},
       {"default=1.58 ", "1.58 "},
-      {"default=2,", "default=2,"},
+      {"default=2,", "stray comma"},
       {"=4,default=2", "empty"},
       {"confidence_head=2,default=2", "confidence_head"},
-      {"", "default"},
+      {"", "stray comma"},
   };
   for (const auto& [map, named] : cases) {
     SCOPED_TRACE(map);
