@@ -1,6 +1,7 @@
 #include "converter/calibrate/activations.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "absl/strings/str_format.h"
@@ -30,23 +31,25 @@ format::TensorRole FirstRole(LayerPart part) {
   return format::TensorRole::kOutProj;
 }
 
-// Copies the inputs of one kind of matrix to where their positions belong.
+// Copies the inputs of some parts to where their positions belong; parts without room are not
+// wanted.
 class Collector final : public engine::Observer {
  public:
-  Collector(format::TensorRole role, std::span<float> x) : role_(role), x_(x) {}
+  void Want(LayerPart part, std::span<float> x) { room_[static_cast<size_t>(part)] = x; }
 
   void OnTokens(size_t first_position, std::span<const uint32_t>) override {
     position_ = first_position;
   }
   void OnProduct(const engine::ProductInput& input) override {
-    if (input.id.role != role_) return;
-    std::copy(input.x.begin(), input.x.end(),
-              x_.begin() + static_cast<ptrdiff_t>(position_ * input.cols));
+    for (size_t part = 0; part < kNumParts; ++part) {
+      if (room_[part].empty() || input.id.role != FirstRole(static_cast<LayerPart>(part))) continue;
+      std::copy(input.x.begin(), input.x.end(),
+                room_[part].begin() + static_cast<ptrdiff_t>(position_ * input.cols));
+    }
   }
 
  private:
-  format::TensorRole role_;
-  std::span<float> x_;
+  std::array<std::span<float>, kNumParts> room_;
   size_t position_ = 0;
 };
 
@@ -133,6 +136,27 @@ absl::Status ActivationRunner::Advance(const engine::LayerModel& layer, Streams&
   });
 }
 
+absl::Status ActivationRunner::AdvanceAndKeep(const engine::LayerModel& layer, Streams& streams) {
+  const format::Geometry& geometry = layer.source().geometry();
+  const bool has_site = std::ranges::count(geometry.engram_sites, layer.layer()) > 0;
+  return ForEach(streams, [&](engine::LayerRunner& runner, Stream& stream, size_t) {
+    Collector collector;
+    for (size_t i = 0; i < kNumParts; ++i) {
+      const auto part = static_cast<LayerPart>(i);
+      if (part == LayerPart::kEngram && !has_site) continue;
+      stream.kept[i].resize(stream.weights.size() * PartColumns(geometry, part));
+      collector.Want(part, stream.kept[i]);
+    }
+    RETURN_IF_ERROR(runner.RunLayer(layer, stream.example->tokens, LayerPart::kWhole, &collector,
+                                    stream.values));
+    if (AllFinite(stream.values) && std::ranges::all_of(stream.kept, AllFinite)) {
+      return absl::OkStatus();
+    }
+    return absl::DataLossError(
+        absl::StrFormat("activations in layer %d are not finite", layer.layer()));
+  });
+}
+
 absl::Status ActivationRunner::Collect(const engine::LayerModel& layer, LayerPart part,
                                        std::span<Stream> some, Inputs& inputs) {
   Prepare(some, PartColumns(layer.source().geometry(), part), inputs);
@@ -140,7 +164,8 @@ absl::Status ActivationRunner::Collect(const engine::LayerModel& layer, LayerPar
   return ForEach(some, [&](engine::LayerRunner& runner, Stream& stream, size_t i) {
     const std::span<float> x =
         std::span(inputs.x).subspan(offsets[i] * inputs.cols, stream.weights.size() * inputs.cols);
-    Collector collector(FirstRole(part), x);
+    Collector collector;
+    collector.Want(part, x);
     RETURN_IF_ERROR(
         runner.RunLayer(layer, stream.example->tokens, part, &collector, stream.values));
     if (AllFinite(x)) return absl::OkStatus();
@@ -160,6 +185,17 @@ void ActivationRunner::CollectHead(const engine::LayerModel& ends, std::span<Str
           std::span(inputs.x).subspan(offsets[i] * d_, some[i].weights.size() * d_));
     }
   });
+}
+
+void TakeKept(LayerPart part, std::span<const Stream> some, Inputs& inputs) {
+  inputs.weights.clear();
+  inputs.x.clear();
+  for (const Stream& stream : some) {
+    const std::vector<float>& kept = stream.kept[static_cast<size_t>(part)];
+    inputs.cols = kept.size() / stream.weights.size();
+    inputs.weights.insert(inputs.weights.end(), stream.weights.begin(), stream.weights.end());
+    inputs.x.insert(inputs.x.end(), kept.begin(), kept.end());
+  }
 }
 
 std::vector<std::span<Stream>> Batches(Streams& streams) {

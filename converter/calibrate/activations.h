@@ -3,6 +3,7 @@
 #ifndef NEEDLE_CONVERTER_CALIBRATE_ACTIVATIONS_H_
 #define NEEDLE_CONVERTER_CALIBRATE_ACTIVATIONS_H_
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -15,11 +16,16 @@
 
 namespace needle::calibrate {
 
+// The parts of a layer with matrices: all of engine::LayerPart but kWhole, by its values.
+inline constexpr size_t kNumParts = 4;
+
 // A text's residual streams in one model, between two layers.
 struct Stream {
   const Example* example = nullptr;
   std::vector<float> weights;  // of positions
   std::vector<float> values;   // [positions, lanes, d]
+  // Inputs of each part of the layer that ran last, [positions, columns], while they are kept.
+  std::array<std::vector<float>, kNumParts> kept;
 };
 
 // The examples of one part (fit or guard) as one model has run them so far.
@@ -43,7 +49,10 @@ class ActivationRunner {
                      Streams& streams);
   // Every example through `layer`.
   absl::Status Advance(const engine::LayerModel& layer, Streams& streams);
-  // What the products of `part` read at every position of `some`, one example after the other.
+  // The same, and keeps what each part's products read.
+  absl::Status AdvanceAndKeep(const engine::LayerModel& layer, Streams& streams);
+  // Without moving the streams: what the products of `part` read at every position of `some`, one
+  // example after the other.
   absl::Status Collect(const engine::LayerModel& layer, engine::LayerPart part,
                        std::span<Stream> some, Inputs& inputs);
   // What the tied head reads.
@@ -61,6 +70,9 @@ class ActivationRunner {
 
 // Columns of the inputs of `part`.
 size_t PartColumns(const format::Geometry& geometry, engine::LayerPart part);
+
+// What AdvanceAndKeep kept of `part`, one example after the other.
+void TakeKept(engine::LayerPart part, std::span<const Stream> some, Inputs& inputs);
 
 // Ranges of streams whose positions are taken together: at least 1024 positions each but for the
 // last. Depends on the examples alone.

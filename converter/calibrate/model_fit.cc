@@ -86,7 +86,10 @@ void AddNormalized(const DenseMatrix& matrix, double share, base::ThreadPool& po
 
 uint64_t StreamBytes(const Streams& streams) {
   uint64_t bytes = 0;
-  for (const Stream& stream : streams) bytes += stream.values.size() * sizeof(float);
+  for (const Stream& stream : streams) {
+    bytes += stream.values.size() * sizeof(float);
+    for (const std::vector<float>& kept : stream.kept) bytes += kept.size() * sizeof(float);
+  }
   return bytes;
 }
 
@@ -255,27 +258,27 @@ absl::Status ModelFit::FitEmbedding() {
 absl::Status ModelFit::FitLayer(size_t layer) {
   ASSIGN_OR_RETURN(const LayerModel wanted,
                    LayerModel::LoadLayer(wanted_source_, Numerics::kFloat, layer));
+  RETURN_IF_ERROR(wanted_runner_.AdvanceAndKeep(wanted, fit_.wanted));
+  RETURN_IF_ERROR(wanted_runner_.AdvanceAndKeep(wanted, guard_.wanted));
   const auto index = static_cast<uint32_t>(layer);
   const TensorRows phi[] = {LayerRows(TensorRole::kMhcPhiPre, layer),
                             LayerRows(TensorRole::kMhcPhiPost, layer),
                             LayerRows(TensorRole::kMhcPhiRes, layer)};
-  RETURN_IF_ERROR(FitPart(wanted, LayerPart::kLanes, phi));
+  RETURN_IF_ERROR(FitPart(layer, LayerPart::kLanes, phi));
   const auto& sites = plan_->geometry().engram_sites;
   if (const auto site = std::ranges::find(sites, index); site != sites.end()) {
     const auto number = static_cast<uint32_t>(site - sites.begin());
     RETURN_IF_ERROR(FitTables(number));
     const TensorRows engram[] = {Whole(TensorRole::kEngramKeyProj, number),
                                  Whole(TensorRole::kEngramValueProj, number)};
-    RETURN_IF_ERROR(FitPart(wanted, LayerPart::kEngram, engram));
+    RETURN_IF_ERROR(FitPart(layer, LayerPart::kEngram, engram));
   }
   const TensorRows attention[] = {
       Whole(TensorRole::kQProj, index), Whole(TensorRole::kKProj, index),
       Whole(TensorRole::kVProj, index), Whole(TensorRole::kGateProj, index)};
-  RETURN_IF_ERROR(FitPart(wanted, LayerPart::kAttention, attention));
+  RETURN_IF_ERROR(FitPart(layer, LayerPart::kAttention, attention));
   const TensorRows output[] = {Whole(TensorRole::kOutProj, index)};
-  RETURN_IF_ERROR(FitPart(wanted, LayerPart::kOutput, output));
-  RETURN_IF_ERROR(wanted_runner_.Advance(wanted, fit_.wanted));
-  RETURN_IF_ERROR(wanted_runner_.Advance(wanted, guard_.wanted));
+  RETURN_IF_ERROR(FitPart(layer, LayerPart::kOutput, output));
   if (!sequential()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const LayerModel found,
                    LayerModel::LoadLayer(found_source_, Numerics::kA8, layer));
@@ -283,24 +286,21 @@ absl::Status ModelFit::FitLayer(size_t layer) {
   return found_runner_.Advance(found, guard_.found);
 }
 
-absl::Status ModelFit::FitPart(const LayerModel& wanted_layer, LayerPart part,
-                               std::span<const TensorRows> tensors) {
+absl::Status ModelFit::FitPart(size_t layer, LayerPart part, std::span<const TensorRows> tensors) {
   std::optional<LayerModel> found_layer;
   if (sequential()) {
-    ASSIGN_OR_RETURN(found_layer,
-                     LayerModel::LoadLayer(found_source_, Numerics::kA8, wanted_layer.layer()));
+    ASSIGN_OR_RETURN(found_layer, LayerModel::LoadLayer(found_source_, Numerics::kA8, layer));
   }
   const LayerModel* const found = found_layer ? &*found_layer : nullptr;
-  ASSIGN_OR_RETURN(const std::optional<InputMetric> input, Measure(wanted_layer, found, part));
-  ASSIGN_OR_RETURN(const GuardInputs guard, CollectGuard(wanted_layer, found, part));
+  ASSIGN_OR_RETURN(const std::optional<InputMetric> input, Measure(layer, found, part));
+  ASSIGN_OR_RETURN(const GuardInputs guard, CollectGuard(found, part));
   for (const TensorRows& rows : tensors) {
     RETURN_IF_ERROR(FitRowsOf(rows, input ? &*input : nullptr, &guard));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<ModelFit::DenseMoments> ModelFit::MeasureLayer(const LayerModel& wanted_layer,
-                                                              const LayerModel* found_layer,
+absl::StatusOr<ModelFit::DenseMoments> ModelFit::MeasureLayer(const LayerModel* found_layer,
                                                               LayerPart part) {
   const size_t cols = PartColumns(plan_->geometry(), part);
   engine::MomentSum sum(cols, true);
@@ -309,7 +309,7 @@ absl::StatusOr<ModelFit::DenseMoments> ModelFit::MeasureLayer(const LayerModel& 
   const std::vector<std::span<Stream>> found_batches = Batches(fit_.found);
   for (size_t i = 0; i < wanted_batches.size(); ++i) {
     Inputs wanted, found;
-    RETURN_IF_ERROR(wanted_runner_.Collect(wanted_layer, part, wanted_batches[i], wanted));
+    TakeKept(part, wanted_batches[i], wanted);
     if (found_layer == nullptr) {
       sum.Add(wanted.x, wanted.x, wanted.weights, pool_);
       continue;
@@ -324,11 +324,10 @@ absl::StatusOr<ModelFit::DenseMoments> ModelFit::MeasureLayer(const LayerModel& 
   return moments;
 }
 
-absl::StatusOr<std::optional<InputMetric>> ModelFit::Measure(const LayerModel& wanted_layer,
+absl::StatusOr<std::optional<InputMetric>> ModelFit::Measure(size_t layer,
                                                              const LayerModel* found_layer,
                                                              LayerPart part) {
-  const std::string name =
-      absl::StrCat("layer ", wanted_layer.layer(), ", ", std::string(PartName(part)));
+  const std::string name = absl::StrCat("layer ", layer, ", ", std::string(PartName(part)));
   const std::string cross_name = name + ", cross";
   DenseMoments moments;
   if (reads_stats()) {
@@ -338,7 +337,7 @@ absl::StatusOr<std::optional<InputMetric>> ModelFit::Measure(const LayerModel& w
       ASSIGN_OR_RETURN(moments.cross, stats_->Find(cross_name, cols, false));
     }
   } else {
-    ASSIGN_OR_RETURN(moments, MeasureLayer(wanted_layer, found_layer, part));
+    ASSIGN_OR_RETURN(moments, MeasureLayer(found_layer, part));
     if (stats_ != nullptr) {
       RETURN_IF_ERROR(stats_->Add(name, moments.inputs, true));
       if (moments.cross) RETURN_IF_ERROR(stats_->Add(cross_name, *moments.cross, false));
@@ -346,7 +345,7 @@ absl::StatusOr<std::optional<InputMetric>> ModelFit::Measure(const LayerModel& w
   }
   std::optional<InputMetric> input =
       MakeInputMetric(moments.inputs, moments.cross ? &*moments.cross : nullptr, kDamping, pool_);
-  if (input) WarnOfInputs(part, wanted_layer.layer(), *input);
+  if (input) WarnOfInputs(part, layer, *input);
   return input;
 }
 
@@ -374,11 +373,10 @@ void ModelFit::WarnOfInputs(LayerPart part, size_t layer, const InputMetric& inp
   report_.peak_bytes = std::max(report_.peak_bytes, streams + 6 * cols * cols * sizeof(double));
 }
 
-absl::StatusOr<ModelFit::GuardInputs> ModelFit::CollectGuard(const LayerModel& wanted_layer,
-                                                             const LayerModel* found_layer,
+absl::StatusOr<ModelFit::GuardInputs> ModelFit::CollectGuard(const LayerModel* found_layer,
                                                              LayerPart part) {
   GuardInputs guard;
-  RETURN_IF_ERROR(wanted_runner_.Collect(wanted_layer, part, guard_.wanted, guard.wanted));
+  TakeKept(part, guard_.wanted, guard.wanted);
   if (found_layer == nullptr) return guard;
   RETURN_IF_ERROR(found_runner_.Collect(*found_layer, part, guard_.found, guard.found));
   return guard;

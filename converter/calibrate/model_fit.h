@@ -74,20 +74,17 @@ class ModelFit {
   absl::Status FitHeads();
   absl::Status FitEmbedding();
   absl::Status FitLayer(size_t layer);
-  absl::Status FitPart(const engine::LayerModel& wanted_layer, engine::LayerPart part,
-                       std::span<const TensorRows> tensors);
+  absl::Status FitPart(size_t layer, engine::LayerPart part, std::span<const TensorRows> tensors);
   absl::Status FitTables(uint32_t site);
 
   absl::StatusOr<DenseMoments> MeasureHead(const engine::LayerModel& ends, bool answers);
-  absl::StatusOr<DenseMoments> MeasureLayer(const engine::LayerModel& wanted_layer,
-                                            const engine::LayerModel* found_layer,
+  absl::StatusOr<DenseMoments> MeasureLayer(const engine::LayerModel* found_layer,
                                             engine::LayerPart part);
   // The metric of a part's inputs on the fit part; nothing when there is nothing to fit to.
-  absl::StatusOr<std::optional<InputMetric>> Measure(const engine::LayerModel& wanted_layer,
+  absl::StatusOr<std::optional<InputMetric>> Measure(size_t layer,
                                                      const engine::LayerModel* found_layer,
                                                      engine::LayerPart part);
-  absl::StatusOr<GuardInputs> CollectGuard(const engine::LayerModel& wanted_layer,
-                                           const engine::LayerModel* found_layer,
+  absl::StatusOr<GuardInputs> CollectGuard(const engine::LayerModel* found_layer,
                                            engine::LayerPart part);
   // Chooses some rows and records what came of it. No input: there is nothing to fit to. No guard:
   // nothing was held out.
