@@ -80,13 +80,14 @@ TEST(CalibrateTest, ThreadsDoNotShowInTheBytes) {
 }
 
 // The published figures for 224 examples are 0.70 against 0.0007 of mean KL (outliers) and 0.0035
-// against 0.0002; a factor of 10 and of 1.5 leaves room for an eighth of the examples.
+// against 0.0002. A factor of 10 leaves room for an eighth of the examples; where plain rounding is
+// good already, four held-out examples show no more than the guard promises: not worse.
 TEST(CalibrateTest, TrainedModelKeepsItsAnswers) {
   const tests::TempFolder folder;
   const std::string data = FirstExamples(folder, 32);
   for (const auto& [checkpoint, factor] :
        {std::pair{tests::WriteOutliersCheckpoint(folder), 10.0},
-        std::pair{Testdata("fixture/checkpoint.safetensors"), 1.5}}) {
+        std::pair{Testdata("fixture/checkpoint.safetensors"), 1.0}}) {
     const auto plan = MakePlan(checkpoint, kScheme, tests::FixtureTokenizer());
     const Calibration best = Calibrated(plan, Options(Recipe::kBest, data));
     const CalibrationReport& report = best.report;
