@@ -69,5 +69,5 @@ function(needle_test folder)
       -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow)
   endif()
   gtest_discover_tests(needle_${folder}_test TEST_PREFIX "${folder}/" DISCOVERY_MODE PRE_TEST
-    DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600)
+    DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 1500)
 endfunction()

@@ -25,6 +25,13 @@ base::Json ReadJson(const std::string& name) {
 }
 
 // The reference generates at most 72 tokens (shared figures: "greedy, at most 72 new tokens").
+// Under sanitizers, which are about faults and not about figures, a few answers do.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr size_t kAnswers = 6;
+#else
+constexpr size_t kAnswers = 100;
+#endif
+
 TEST(GenerateTest, GreedyAnswersOfTheFixtureEqualTheReference) {
   const Model model = LoadTestModel("fixture/cq2.cact", Numerics::kFloat);
   const auto tokenizer = Tokenizer::FromSource(model.source());
@@ -34,7 +41,7 @@ TEST(GenerateTest, GreedyAnswersOfTheFixtureEqualTheReference) {
   ASSERT_EQ(examples.size(), 100U);
   ASSERT_EQ(answers.size(), 100U);
   Session session(model);
-  for (size_t i = 0; i < examples.size(); ++i) {
+  for (size_t i = 0; i < kAnswers; ++i) {
     const auto request = RequestFromJson(examples[i]);
     ASSERT_OK(request);
     session.Reset();
