@@ -9,8 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "bench/random_values.h"
 #include "benchmark/benchmark.h"
 #include "engine/archive_weights.h"
+#include "engine/kv_cache.h"
 #include "engine/model.h"
 #include "engine/session.h"
 #include "engine/tokenizer.h"
@@ -131,6 +133,52 @@ void BM_LoadTokenizer(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(engine::Tokenizer::FromSource(source));
 }
 BENCHMARK(BM_LoadTokenizer)->Unit(benchmark::kMillisecond);
+
+// A megabyte of words and markers, and one of a single letter, the worst case of merging.
+void BM_EncodeText(benchmark::State& state) {
+  const engine::Tokenizer tokenizer(tests::RandomTokenizer(format::Generation::kNeedle3, 8192));
+  std::string text;
+  while (text.size() < (1 << 20)) {
+    text += state.range(0) == 0 ? "turn on the attic light <tool_call> " : "aaaaaaaaaaaaaaaa";
+  }
+  for (auto _ : state) benchmark::DoNotOptimize(tokenizer.Encode(text));
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations()) *
+                          static_cast<int64_t>(text.size()));
+}
+BENCHMARK(BM_EncodeText)->ArgName("letters")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+
+// One kv head of the shipped Needle 3 with its six query heads, over `positions`.
+void BM_Attend(benchmark::State& state) {
+  constexpr size_t kHeads = 6;
+  const auto positions = static_cast<size_t>(state.range(1));
+  const engine::KvShape shape = {
+      .storage = static_cast<engine::KvStorage>(state.range(0)),
+      .qk_dim = 48,
+      .v_dim = 64,
+      .max_positions = positions,
+      .kv_bits = 4,
+  };
+  engine::KvHead cache(shape);
+  engine::AttendScratch scratch;
+  cache.Reserve(positions);
+  cache.Prepare(kHeads, scratch);
+  const std::vector<float> k = Gaussian(shape.qk_dim, 1);
+  const std::vector<float> v = Gaussian(shape.v_dim, 1);
+  for (size_t p = 0; p < positions; ++p) benchmark::DoNotOptimize(cache.Append(p, k, v));
+  const std::vector<float> q = Gaussian(kHeads * shape.qk_dim, 1);
+  std::vector<float> out(kHeads * shape.v_dim);
+  for (auto _ : state) {
+    cache.Attend(q.data(), kHeads, 0, positions - 1, scratch, out.data());
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(BM_Attend)
+    ->ArgNames({"storage", "positions"})
+    ->ArgsProduct({{static_cast<int>(engine::KvStorage::kF32),
+                    static_cast<int>(engine::KvStorage::kInt8),
+                    static_cast<int>(engine::KvStorage::kCq)},
+                   {64, 1024, 8192}})
+    ->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace needle::bench
