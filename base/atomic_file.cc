@@ -50,7 +50,7 @@ void ForgetTemporary(const std::string& path) {
   }
 }
 
-absl::Status SystemError(const std::string& path, const char* what, int error) {
+absl::Status WriteError(const std::string& path, const char* what, int error) {
   const std::string message = absl::StrCat(path, ": ", what, ": ", std::strerror(error));
   switch (error) {
     case ENOENT:
@@ -126,7 +126,7 @@ absl::Status WriteFully(int descriptor, std::span<const uint8_t> bytes, uint64_t
     const ssize_t written =
         pwrite(descriptor, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return SystemError(target, "cannot write", errno);
+    if (written < 0) return WriteError(target, "cannot write", errno);
     bytes = bytes.subspan(static_cast<size_t>(written));
     offset += static_cast<uint64_t>(written);
   }
@@ -181,7 +181,7 @@ absl::StatusOr<AtomicFile> AtomicFile::Create(const std::string& target) {
       return AtomicFile(resolved, temporary, descriptor);
     }
     if (errno != EEXIST)
-      return SystemError(target, "cannot create a temporary file beside it", errno);
+      return WriteError(target, "cannot create a temporary file beside it", errno);
   }
   return absl::InternalError(absl::StrCat(target, ": no free temporary name beside it"));
 }
@@ -235,14 +235,14 @@ absl::Status AtomicFile::WriteAt(uint64_t offset, std::span<const uint8_t> bytes
 
 absl::Status AtomicFile::Resize(uint64_t size) {
   if (ftruncate(descriptor_, static_cast<off_t>(size)) != 0)
-    return SystemError(target_, "cannot set its size", errno);
+    return WriteError(target_, "cannot set its size", errno);
   return absl::OkStatus();
 }
 
 absl::Status AtomicFile::Commit() {
-  if (fsync(descriptor_) != 0) return SystemError(target_, "cannot sync", errno);
+  if (fsync(descriptor_) != 0) return WriteError(target_, "cannot sync", errno);
   if (rename(temporary_.c_str(), target_.c_str()) != 0)
-    return SystemError(target_, "cannot rename into place", errno);
+    return WriteError(target_, "cannot rename into place", errno);
   ForgetTemporary(temporary_);
   close(std::exchange(descriptor_, -1));
   SyncFolder(target_);

@@ -14,7 +14,7 @@
 namespace needle::base {
 namespace {
 
-absl::Status SystemError(const std::string& path, const char* what, int error) {
+absl::Status ReadError(const std::string& path, const char* what, int error) {
   const std::string message = absl::StrCat(path, ": ", what, ": ", std::strerror(error));
   return error == ENOENT || error == ENOTDIR ? absl::NotFoundError(message)
                                              : absl::FailedPreconditionError(message);
@@ -39,9 +39,9 @@ class Descriptor {
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) return SystemError(path, "cannot open", errno);
+  if (file.get() < 0) return ReadError(path, "cannot open", errno);
   struct stat info = {};
-  if (fstat(file.get(), &info) != 0) return SystemError(path, "cannot stat", errno);
+  if (fstat(file.get(), &info) != 0) return ReadError(path, "cannot stat", errno);
   if (S_ISDIR(info.st_mode))
     return absl::InvalidArgumentError(absl::StrCat(path, ": is a folder, want a file"));
   if (!S_ISREG(info.st_mode)) {
@@ -51,7 +51,7 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   if (info.st_size == 0) return MappedFile(path, {});
   const auto size = static_cast<size_t>(info.st_size);
   void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (address == MAP_FAILED) return SystemError(path, "cannot map", errno);
+  if (address == MAP_FAILED) return ReadError(path, "cannot map", errno);
   return MappedFile(path, {static_cast<const uint8_t*>(address), size});
 }
 

@@ -22,7 +22,7 @@
 namespace needle::cli {
 namespace {
 
-struct Options {
+struct BuildOptions {
   std::string checkpoint;
   std::optional<std::string> output;
   std::optional<std::string> bits, bits_map;
@@ -35,7 +35,7 @@ struct Options {
 };
 
 // Before work of minutes; Build looks again.
-absl::Status CheckOutput(const Options& options) {
+absl::Status CheckOutput(const BuildOptions& options) {
   std::vector<std::string> inputs = options.source.adapters;
   inputs.push_back(options.checkpoint);
   if (options.calibration.data) inputs.push_back(*options.calibration.data);
@@ -43,7 +43,7 @@ absl::Status CheckOutput(const Options& options) {
   return base::AtomicFile::CheckTarget(*options.output, inputs);
 }
 
-absl::StatusOr<CalibratedPlan> MakePlan(const Options& options) {
+absl::StatusOr<CalibratedPlan> MakePlan(const BuildOptions& options) {
   if (options.calibration.asks_for_work() && !options.dry_run) {
     RETURN_IF_ERROR(CheckOutput(options));
   }
@@ -64,7 +64,7 @@ std::string TokenizerText(const converter::TensorPlan& plan) {
 }
 
 // What is known before anything is written; a build adds to it.
-base::Json PlanJson(const Options& options, const converter::TensorPlan& plan) {
+base::Json PlanJson(const BuildOptions& options, const converter::TensorPlan& plan) {
   return {
       {"checkpoint", options.checkpoint},
       {"output", options.output ? base::Json(*options.output) : base::Json()},
@@ -83,7 +83,7 @@ std::string PlanLine(const std::string& name, const converter::TensorPlan& plan)
                          plan.layout().file_bytes, BytesText(plan.layout().file_bytes));
 }
 
-absl::StatusOr<ExitCode> DryRun(const Options& options, const converter::TensorPlan& plan,
+absl::StatusOr<ExitCode> DryRun(const BuildOptions& options, const converter::TensorPlan& plan,
                                 Session& session) {
   const auto kinds = verify::SummariseKinds(plan.schema(), plan.layout().records);
   base::Json json = PlanJson(options, plan);
@@ -100,7 +100,7 @@ absl::StatusOr<ExitCode> DryRun(const Options& options, const converter::TensorP
   return WarningsCode(options.source.strict, plan.warnings());
 }
 
-absl::StatusOr<converter::BuildReport> RunBuild(const Options& options,
+absl::StatusOr<converter::BuildReport> RunBuild(const BuildOptions& options,
                                                 const CalibratedPlan& plan) {
   Progress progress("tensors", !options.quiet);
   converter::BuildOptions build;
@@ -112,7 +112,7 @@ absl::StatusOr<converter::BuildReport> RunBuild(const Options& options,
 }
 
 // The finished file, read again and compared with the checkpoint.
-absl::StatusOr<Verification> Verify(const Options& options,
+absl::StatusOr<Verification> Verify(const BuildOptions& options,
                                     std::shared_ptr<const converter::TensorPlan> plan,
                                     bool calibrated) {
   ASSIGN_OR_RETURN(const format::Archive archive, format::Archive::Open(*options.output));
@@ -132,7 +132,7 @@ absl::StatusOr<Verification> Verify(const Options& options,
   return verification;
 }
 
-absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
+absl::StatusOr<ExitCode> RunBuild(const BuildOptions& options, Session& session) {
   session.messages.set_quiet(options.quiet);
   if (!options.output && !options.dry_run) {
     return absl::InvalidArgumentError("--output is missing (or --dry-run)");
@@ -172,7 +172,7 @@ absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
   return WarningsCode(options.source.strict, report.warnings);
 }
 
-void AddOptions(Command& command, Options* options) {
+void AddBuildOptions(Command& command, BuildOptions* options) {
   command.Add({.names = "checkpoint",
                .value = "FILE",
                .help = "the model: .safetensors (also in shards), .npz or .pkl",
@@ -224,9 +224,9 @@ void AddBuild(CommandSet& commands) {
                    {"build base.safetensors --lora adapter.safetensors -o tuned.cact",
                     "with an adapter merged"}},
   });
-  auto options = std::make_shared<Options>();
-  AddOptions(command, options.get());
-  command.OnRun([options](Session& session) { return Run(*options, session); });
+  auto options = std::make_shared<BuildOptions>();
+  AddBuildOptions(command, options.get());
+  command.OnRun([options](Session& session) { return RunBuild(*options, session); });
 }
 
 }  // namespace needle::cli

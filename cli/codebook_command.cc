@@ -10,7 +10,7 @@
 namespace needle::cli {
 namespace {
 
-struct Options {
+struct CodebookOptions {
   std::string kind = "reference";
   bool json = false;
 };
@@ -24,7 +24,7 @@ bool IsStored(format::Width width) {
   return width != format::Width::kBinary && width != format::Width::kTernary;
 }
 
-absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
+absl::StatusOr<ExitCode> RunCodebook(const CodebookOptions& options, Session& session) {
   const bool analytic = options.kind == "analytic";
   const auto kind = analytic ? quant::CodebookKind::kAnalytic : quant::CodebookKind::kReference;
   base::Json codebooks = base::Json::array();
@@ -73,13 +73,13 @@ void AddCodebook(CommandSet& commands) {
       .examples = {{"codebook", "those of archives in the field"},
                    {"codebook --codebook analytic", "the exact alternative"}},
   });
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CodebookOptions>();
   command.Add({.names = "--codebook",
                .value = "reference|analytic",
                .help = "which set (default reference)"},
               &options->kind);
   AddJsonOption(command, &options->json);
-  command.OnRun([options](Session& session) { return Run(*options, session); });
+  command.OnRun([options](Session& session) { return RunCodebook(*options, session); });
 }
 
 }  // namespace needle::cli

@@ -12,7 +12,7 @@
 namespace needle::cli {
 namespace {
 
-struct Options {
+struct DiffOptions {
   std::string a, b;
   bool json = false;
 };
@@ -30,7 +30,7 @@ base::Json OptionalJson(const std::optional<T>& value) {
   return value ? base::Json(*value) : base::Json(nullptr);
 }
 
-base::Json DiffJson(const verify::ArchiveDiff& diff, const Options& options) {
+base::Json DiffJson(const verify::ArchiveDiff& diff, const DiffOptions& options) {
   base::Json tensors = base::Json::array();
   for (const verify::TensorDifference& tensor : diff.tensors) {
     tensors.push_back({{"name", tensor.name},
@@ -92,7 +92,7 @@ std::string NamesText(const std::string& path, const std::vector<std::string>& n
   return text;
 }
 
-std::string DiffText(const verify::ArchiveDiff& diff, const Options& options) {
+std::string DiffText(const verify::ArchiveDiff& diff, const DiffOptions& options) {
   std::string text = verify::DiffVerdictText(diff.verdict);
   if (diff.verdict != verify::DiffVerdict::kByteIdentical) {
     absl::StrAppendFormat(&text, "; %d of %d tensors differ", diff.tensors.size(),
@@ -105,7 +105,7 @@ std::string DiffText(const verify::ArchiveDiff& diff, const Options& options) {
                       ValuesText("tokenizer", diff.tokenizer), TensorsText(diff.tensors));
 }
 
-absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
+absl::StatusOr<ExitCode> RunDiff(const DiffOptions& options, Session& session) {
   ASSIGN_OR_RETURN(const format::Archive a, format::Archive::Open(options.a));
   ASSIGN_OR_RETURN(const format::Archive b, format::Archive::Open(options.b));
   ASSIGN_OR_RETURN(const verify::ArchiveDiff diff, verify::DiffArchives(a, b));
@@ -131,13 +131,13 @@ void AddDiff(CommandSet& commands) {
           "byte-identical or hold the same weights and tokenizer, with 4 when they differ.",
       .examples = {{"diff a.cact b.cact", "what changed"}},
   });
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DiffOptions>();
   command.Add({.names = "a", .value = "FILE", .help = "an archive", .required = true}, &options->a);
   command.Add(
       {.names = "b", .value = "FILE", .help = "the archive to compare it with", .required = true},
       &options->b);
   AddJsonOption(command, &options->json);
-  command.OnRun([options](Session& session) { return Run(*options, session); });
+  command.OnRun([options](Session& session) { return RunDiff(*options, session); });
 }
 
 }  // namespace needle::cli

@@ -12,13 +12,13 @@
 namespace needle::cli {
 namespace {
 
-struct Options {
+struct DumpOptions {
   std::string archive, tensor;
   std::optional<std::string> output;
   bool indices = false, norms = false, csv = false, json = false;
 };
 
-absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
+absl::StatusOr<ExitCode> RunDump(const DumpOptions& options, Session& session) {
   ASSIGN_OR_RETURN(const format::Archive archive, format::Archive::Open(options.archive));
   const verify::DumpPart part = options.indices ? verify::DumpPart::kIndices
                                 : options.norms ? verify::DumpPart::kNorms
@@ -54,7 +54,7 @@ void AddDump(CommandSet& commands) {
       .examples = {{"dump model.cact layer03.q_proj -o q.npy", "for NumPy"},
                    {"dump model.cact layer03.q_proj --norms", "norms as CSV"}},
   });
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DumpOptions>();
   command.Add({.names = "archive", .value = "FILE", .help = "an archive", .required = true},
               &options->archive);
   command.Add({.names = "tensor",
@@ -75,7 +75,7 @@ void AddDump(CommandSet& commands) {
   command.Exclude("--indices", "--norms");
   command.Exclude("--csv", "--output");
   command.Exclude("--csv", "--json");
-  command.OnRun([options](Session& session) { return Run(*options, session); });
+  command.OnRun([options](Session& session) { return RunDump(*options, session); });
 }
 
 }  // namespace needle::cli

@@ -17,7 +17,7 @@
 namespace needle::cli {
 namespace {
 
-struct Options {
+struct EvalOptions {
   ModelOptions model;
   std::string data;
   std::optional<std::string> against, against_numerics;
@@ -56,7 +56,7 @@ base::Json RunJson(const verify::RunResult& run) {
           {"sequences_exact", run.divergence ? base::Json(run.sequences_exact) : base::Json()}};
 }
 
-base::Json ReportJson(const Options& options, const verify::EvalReport& report) {
+base::Json ReportJson(const EvalOptions& options, const verify::EvalReport& report) {
   base::Json runs = base::Json::array(), changed = base::Json::array();
   for (const verify::RunResult& run : report.runs) runs.push_back(RunJson(run));
   for (const verify::ChangedAnswer& answer : report.changed) {
@@ -116,7 +116,7 @@ std::string ChangedText(const verify::EvalReport& report) {
   return text;
 }
 
-absl::StatusOr<verify::EvalReport> Evaluate(const Options& options) {
+absl::StatusOr<verify::EvalReport> Evaluate(const EvalOptions& options) {
   ASSIGN_OR_RETURN(const std::string text, ReadInput(options.data));
   ASSIGN_OR_RETURN(const auto examples, verify::ParseExamples(text, options.data, options.limit));
   ASSIGN_OR_RETURN(const engine::Model model, LoadModel(options.model, 1));
@@ -143,7 +143,7 @@ absl::StatusOr<verify::EvalReport> Evaluate(const Options& options) {
   return verify::Evaluate(runs, tokenizer, examples, eval);
 }
 
-absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
+absl::StatusOr<ExitCode> RunEval(const EvalOptions& options, Session& session) {
   session.messages.set_quiet(options.quiet);
   ASSIGN_OR_RETURN(const verify::EvalReport report, Evaluate(options));
   if (!report.too_long.empty()) {
@@ -161,7 +161,7 @@ absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
   return ExitCode::kDone;
 }
 
-void AddOptions(Command& command, Options* options) {
+void AddEvalOptions(Command& command, EvalOptions* options) {
   AddModelOptions(command, &options->model);
   command.Add(
       {.names = "--data",
@@ -212,9 +212,9 @@ void AddEval(CommandSet& commands) {
                    {"eval model.cact --data held.jsonl --against model.safetensors",
                     "what quantisation changed"}},
   });
-  auto options = std::make_shared<Options>();
-  AddOptions(command, options.get());
-  command.OnRun([options](Session& session) { return Run(*options, session); });
+  auto options = std::make_shared<EvalOptions>();
+  AddEvalOptions(command, options.get());
+  command.OnRun([options](Session& session) { return RunEval(*options, session); });
 }
 
 }  // namespace needle::cli

@@ -10,12 +10,12 @@
 namespace needle::cli {
 namespace {
 
-struct Options {
+struct GoldenOptions {
   std::string archive, output;
   bool json = false, quiet = false;
 };
 
-absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
+absl::StatusOr<ExitCode> RunGolden(const GoldenOptions& options, Session& session) {
   ASSIGN_OR_RETURN(const format::Archive archive, format::Archive::Open(options.archive));
   ASSIGN_OR_RETURN(const verify::GoldenReport report, verify::WriteGolden(archive, options.output));
   if (options.json) {
@@ -43,7 +43,7 @@ void AddGolden(CommandSet& commands) {
       .examples = {{"golden model.cact -o golden.npz", "for NumPy"},
                    {"verify model.cact --golden golden.npz", "check an archive against it"}},
   });
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GoldenOptions>();
   command.Add({.names = "archive", .value = "FILE", .help = "an archive", .required = true},
               &options->archive);
   command.Add({.names = "-o,--output",
@@ -53,7 +53,7 @@ void AddGolden(CommandSet& commands) {
               &options->output);
   AddJsonOption(command, &options->json);
   AddQuietOption(command, &options->quiet);
-  command.OnRun([options](Session& session) { return Run(*options, session); });
+  command.OnRun([options](Session& session) { return RunGolden(*options, session); });
 }
 
 }  // namespace needle::cli

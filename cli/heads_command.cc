@@ -17,13 +17,13 @@
 namespace needle::cli {
 namespace {
 
-struct Options {
+struct HeadsOptions {
   ModelOptions model;
   std::optional<std::string> text, query, tools, system, answer;
   bool json = false;
 };
 
-absl::StatusOr<std::vector<uint32_t>> Tokens(const Options& options,
+absl::StatusOr<std::vector<uint32_t>> Tokens(const HeadsOptions& options,
                                              const engine::Tokenizer& tokenizer) {
   engine::PromptRequest request;
   request.system = options.system.value_or("");
@@ -65,7 +65,7 @@ std::string HeadText(const engine::HeadOutput& output) {
   return text + "\n";
 }
 
-absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
+absl::StatusOr<ExitCode> RunHeads(const HeadsOptions& options, Session& session) {
   ASSIGN_OR_RETURN(const engine::Model model, LoadModel(options.model, options.model.threads));
   ASSIGN_OR_RETURN(const engine::ProbeHeads heads, engine::ProbeHeads::Load(model.source()));
   if (heads.shapes().empty()) {
@@ -107,7 +107,7 @@ void AddHeads(CommandSet& commands) {
                    {"heads model.cact --query Q --tools tools.json --answer A --json",
                     "confidence in an answer"}},
   });
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<HeadsOptions>();
   AddModelOptions(command, &options->model);
   command.Add(
       {.names = "--text", .value = "TEXT", .help = "a text as it is; - reads standard input"},
@@ -124,7 +124,7 @@ void AddHeads(CommandSet& commands) {
   command.Need("--tools", "--query");
   command.Need("--system", "--query");
   command.Need("--answer", "--query");
-  command.OnRun([options](Session& session) { return Run(*options, session); });
+  command.OnRun([options](Session& session) { return RunHeads(*options, session); });
 }
 
 }  // namespace needle::cli

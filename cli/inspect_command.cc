@@ -17,7 +17,7 @@
 namespace needle::cli {
 namespace {
 
-struct Options {
+struct InspectOptions {
   std::string path;
   bool json = false;
   bool verbose = false;
@@ -65,7 +65,7 @@ std::string TokenizerText(const base::Json& tokenizer) {
                          tokenizer["bytes"].get<uint64_t>());
 }
 
-absl::StatusOr<ExitCode> InspectArchive(const Options& options, Session& session) {
+absl::StatusOr<ExitCode> InspectArchive(const InspectOptions& options, Session& session) {
   ASSIGN_OR_RETURN(const format::Archive archive, format::Archive::Open(options.path));
   const auto kinds = verify::SummariseKinds(archive.schema(), archive.records());
   ASSIGN_OR_RETURN(const base::Json tokenizer, TokenizerJson(archive));
@@ -124,7 +124,7 @@ absl::StatusOr<format::Header> HeaderOf(const std::string& path,
   return format::Header{.geometry = config.geometry};
 }
 
-absl::StatusOr<ExitCode> InspectCheckpoint(const Options& options, Session& session) {
+absl::StatusOr<ExitCode> InspectCheckpoint(const InspectOptions& options, Session& session) {
   ASSIGN_OR_RETURN(const auto checkpoint, converter::Checkpoint::Open(options.path));
   ASSIGN_OR_RETURN(const format::Header header,
                    HeaderOf(options.path, *checkpoint, session.messages));
@@ -165,7 +165,7 @@ void AddInspect(CommandSet& commands) {
                    {"inspect -v model.cact", "every tensor as well"},
                    {"inspect --json model.safetensors", "for programs"}},
   });
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InspectOptions>();
   command.Add({.names = "file",
                .value = "FILE",
                .help = "a .cact archive, or a checkpoint (.safetensors, .npz, .pkl)",

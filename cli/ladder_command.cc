@@ -24,7 +24,7 @@
 namespace needle::cli {
 namespace {
 
-struct Options {
+struct LadderOptions {
   std::string checkpoint, depths, out_dir;
   std::optional<std::string> bits, bits_map;
   SourceOptions source;
@@ -48,11 +48,11 @@ absl::StatusOr<std::vector<uint32_t>> ParseDepths(const std::string& text) {
   return depths;
 }
 
-std::string InFolder(const Options& options, const std::string& name) {
+std::string InFolder(const LadderOptions& options, const std::string& name) {
   return (std::filesystem::path(options.out_dir) / name).string();
 }
 
-absl::StatusOr<converter::LadderReport> Build(const Options& options) {
+absl::StatusOr<converter::LadderReport> Build(const LadderOptions& options) {
   ASSIGN_OR_RETURN(quant::BitMap bit_map, BitMapFromOptions(options.bits, options.bits_map));
   const converter::PlanOptions plan = PlanOptionsOf(options.source, std::move(bit_map));
   ASSIGN_OR_RETURN(const std::vector<uint32_t> depths, ParseDepths(options.depths));
@@ -72,7 +72,7 @@ absl::StatusOr<converter::LadderReport> Build(const Options& options) {
 }
 
 // manifest.json and SHA256SUMS beside the archives.
-absl::Status WriteSums(const Options& options, const converter::LadderReport& report) {
+absl::Status WriteSums(const LadderOptions& options, const converter::LadderReport& report) {
   converter::ManifestRequest request;
   request.tool_version = Version();
   ASSIGN_OR_RETURN(const quant::BitMap bit_map, BitMapFromOptions(options.bits, options.bits_map));
@@ -99,7 +99,7 @@ absl::Status WriteSums(const Options& options, const converter::LadderReport& re
   return file.Commit();
 }
 
-absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
+absl::StatusOr<ExitCode> RunLadder(const LadderOptions& options, Session& session) {
   session.messages.set_quiet(options.quiet);
   for (const char* name : {"manifest.json", "SHA256SUMS"}) {
     const std::vector<std::string> inputs = {options.checkpoint};
@@ -129,7 +129,7 @@ absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
   return WarningsCode(options.source.strict, report.deepest.warnings);
 }
 
-void AddOptions(Command& command, Options* options) {
+void AddLadderOptions(Command& command, LadderOptions* options) {
   command.Add({.names = "checkpoint",
                .value = "FILE",
                .help = "the model: .safetensors (also in shards), .npz or .pkl",
@@ -166,9 +166,9 @@ void AddLadder(CommandSet& commands) {
           "with a build at its depth.",
       .examples = {{"ladder model.safetensors --depths 2-20 --out-dir dist/", "every depth"}},
   });
-  auto options = std::make_shared<Options>();
-  AddOptions(command, options.get());
-  command.OnRun([options](Session& session) { return Run(*options, session); });
+  auto options = std::make_shared<LadderOptions>();
+  AddLadderOptions(command, options.get());
+  command.OnRun([options](Session& session) { return RunLadder(*options, session); });
 }
 
 }  // namespace needle::cli

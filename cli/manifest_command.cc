@@ -12,13 +12,13 @@
 namespace needle::cli {
 namespace {
 
-struct Options {
+struct ManifestOptions {
   std::vector<std::string> archives, inputs;
   std::optional<std::string> output;
   bool json = false;
 };
 
-absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
+absl::StatusOr<ExitCode> RunManifest(const ManifestOptions& options, Session& session) {
   converter::ManifestRequest request;
   request.tool_version = Version();
   request.options = base::Json::object();
@@ -52,7 +52,7 @@ void AddManifest(CommandSet& commands) {
                    {"manifest model.cact --input model.safetensors -o manifest.json",
                     "with the checkpoint it came from"}},
   });
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ManifestOptions>();
   command.Add({.names = "archive", .value = "FILE", .help = "archives", .required = true},
               &options->archives);
   command.Add({.names = "--input", .value = "FILE", .help = "a file that they were made of"},
@@ -63,7 +63,7 @@ void AddManifest(CommandSet& commands) {
               &options->output);
   command.Add({.names = "--json", .help = "taken for uniformity: a manifest is JSON"},
               &options->json);
-  command.OnRun([options](Session& session) { return Run(*options, session); });
+  command.OnRun([options](Session& session) { return RunManifest(*options, session); });
 }
 
 }  // namespace needle::cli

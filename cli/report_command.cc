@@ -21,7 +21,7 @@
 namespace needle::cli {
 namespace {
 
-struct Options {
+struct ReportOptions {
   std::string archive;
   std::optional<std::string> against, data, output;
   CheckpointOptions checkpoint;
@@ -29,7 +29,7 @@ struct Options {
   bool json = false, quiet = false;
 };
 
-absl::StatusOr<report::ReportInputs> OpenInputs(Options& options) {
+absl::StatusOr<report::ReportInputs> OpenInputs(ReportOptions& options) {
   report::ReportInputs inputs;
   ASSIGN_OR_RETURN(inputs.archive, engine::ArchiveWeights::Open(options.archive));
   if (options.against) {
@@ -43,7 +43,7 @@ absl::StatusOr<report::ReportInputs> OpenInputs(Options& options) {
   return inputs;
 }
 
-absl::Status CheckOutput(const Options& options, const report::ReportInputs& inputs) {
+absl::Status CheckOutput(const ReportOptions& options, const report::ReportInputs& inputs) {
   if (!options.output) return absl::OkStatus();
   std::vector<std::string> files = {options.archive};
   if (options.data) files.push_back(*options.data);
@@ -53,7 +53,7 @@ absl::Status CheckOutput(const Options& options, const report::ReportInputs& inp
   return base::AtomicFile::CheckTarget(*options.output, files);
 }
 
-absl::StatusOr<report::ReportData> Collect(const Options& options,
+absl::StatusOr<report::ReportData> Collect(const ReportOptions& options,
                                            const report::ReportInputs& inputs) {
   Progress tensors("values", !options.quiet);
   Progress examples("examples", !options.quiet);
@@ -83,7 +83,7 @@ std::string SummaryLine(const report::ReportData& data) {
   return line + "\n";
 }
 
-absl::StatusOr<ExitCode> Run(Options& options, Session& session) {
+absl::StatusOr<ExitCode> RunReport(ReportOptions& options, Session& session) {
   if (!options.output && !options.json) {
     return absl::InvalidArgumentError("--output is missing (or --json)");
   }
@@ -101,7 +101,7 @@ absl::StatusOr<ExitCode> Run(Options& options, Session& session) {
   return ExitCode::kVerificationDiffers;
 }
 
-void AddOptions(Command& command, Options* options) {
+void AddReportOptions(Command& command, ReportOptions* options) {
   command.Add({.names = "archive", .value = "FILE", .help = "an archive", .required = true},
               &options->archive);
   command.Add(
@@ -165,9 +165,9 @@ void AddReport(CommandSet& commands) {
             "everything"},
            {"report tuned.cact -o report.html", "sizes, indices and norms"}},
   });
-  auto options = std::make_shared<Options>();
-  AddOptions(command, options.get());
-  command.OnRun([options](Session& session) { return Run(*options, session); });
+  auto options = std::make_shared<ReportOptions>();
+  AddReportOptions(command, options.get());
+  command.OnRun([options](Session& session) { return RunReport(*options, session); });
 }
 
 }  // namespace needle::cli

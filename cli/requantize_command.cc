@@ -17,7 +17,7 @@
 namespace needle::cli {
 namespace {
 
-struct Options {
+struct RequantizeOptions {
   std::string archive, output;
   std::optional<std::string> bits, bits_map, from;
   std::vector<std::string> adapters;
@@ -26,7 +26,7 @@ struct Options {
   bool strict = false, json = false, quiet = false, verbose = false;
 };
 
-absl::StatusOr<converter::RequantizeReport> Requantize(const Options& options,
+absl::StatusOr<converter::RequantizeReport> Requantize(const RequantizeOptions& options,
                                                        const format::Archive& archive) {
   converter::RequantizeOptions requantize;
   ASSIGN_OR_RETURN(requantize.bit_map, BitMapFromOptions(options.bits, options.bits_map));
@@ -64,7 +64,7 @@ std::string ChangesText(const converter::RequantizeReport& report) {
   return table.Text();
 }
 
-absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
+absl::StatusOr<ExitCode> RunRequantize(const RequantizeOptions& options, Session& session) {
   session.messages.set_quiet(options.quiet);
   if (!options.bits && !options.bits_map) {
     return absl::InvalidArgumentError("--bits or --bits-map is missing");
@@ -113,7 +113,7 @@ void AddRequantize(CommandSet& commands) {
                     "model.safetensors -o m.cact",
                     "from full precision"}},
   });
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RequantizeOptions>();
   command.Add({.names = "archive", .value = "FILE", .help = "an archive", .required = true},
               &options->archive);
   AddOutputOption(command, &options->output);
@@ -137,7 +137,7 @@ void AddRequantize(CommandSet& commands) {
   command.Need("--lora", "--from");
   command.Need("--keep-confidence", "--lora");
   command.Exclude("--quiet", "--verbose");
-  command.OnRun([options](Session& session) { return Run(*options, session); });
+  command.OnRun([options](Session& session) { return RunRequantize(*options, session); });
 }
 
 }  // namespace needle::cli

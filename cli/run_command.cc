@@ -25,7 +25,7 @@ namespace {
 
 constexpr char kTurnEnd[] = "<|im_end|>";
 
-struct Options {
+struct RunOptions {
   ModelOptions model;
   std::optional<std::string> query, tools, system, token_ids, logits;
   uint64_t max_new_tokens = 256, seed = 0;
@@ -44,7 +44,7 @@ absl::StatusOr<std::vector<uint32_t>> ParseIds(const std::string& text) {
   return ids;
 }
 
-absl::StatusOr<std::vector<uint32_t>> Prompt(const Options& options,
+absl::StatusOr<std::vector<uint32_t>> Prompt(const RunOptions& options,
                                              const std::optional<engine::Tokenizer>& tokenizer) {
   if (options.token_ids) return ParseIds(*options.token_ids);
   if (!options.query) return absl::InvalidArgumentError("a query is missing (or --token-ids)");
@@ -66,7 +66,7 @@ absl::StatusOr<std::vector<uint32_t>> Prompt(const Options& options,
 }
 
 // The logits of every position of the prompt, for those who write runtimes.
-absl::StatusOr<ExitCode> WriteLogits(const Options& options, const engine::Model& model,
+absl::StatusOr<ExitCode> WriteLogits(const RunOptions& options, const engine::Model& model,
                                      const std::vector<uint32_t>& prompt, Session& session) {
   engine::Session run(model);
   ASSIGN_OR_RETURN(const std::span<const float> logits,
@@ -96,7 +96,7 @@ absl::StatusOr<ExitCode> WriteLogits(const Options& options, const engine::Model
 
 std::string IdsText(const std::vector<uint32_t>& ids) { return absl::StrJoin(ids, ","); }
 
-base::Json AnswerJson(const Options& options, const engine::Model& model, size_t prompt_tokens,
+base::Json AnswerJson(const RunOptions& options, const engine::Model& model, size_t prompt_tokens,
                       const engine::Completion& completion, const std::string& text) {
   const engine::Answer answer = engine::ParseAnswer(text);
   return {{"model", options.model.path},
@@ -117,7 +117,7 @@ std::string Shown(std::string text) {
   return text;
 }
 
-absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
+absl::StatusOr<ExitCode> RunRun(const RunOptions& options, Session& session) {
   if (options.logits) {
     const std::vector<std::string> inputs = {options.model.path};
     RETURN_IF_ERROR(base::AtomicFile::CheckTarget(*options.logits, inputs));
@@ -156,7 +156,7 @@ absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
   return ExitCode::kDone;
 }
 
-void AddOptions(Command& command, Options* options) {
+void AddRunOptions(Command& command, RunOptions* options) {
   AddModelOptions(command, &options->model);
   command.Add({.names = "query", .value = "TEXT", .help = "what to ask; - reads standard input"},
               &options->query);
@@ -207,9 +207,9 @@ void AddRun(CommandSet& commands) {
                     "which tool the model calls"},
                    {"run model.cact --token-ids 2,17,93 --logits out.npz", "for runtime authors"}},
   });
-  auto options = std::make_shared<Options>();
-  AddOptions(command, options.get());
-  command.OnRun([options](Session& session) { return Run(*options, session); });
+  auto options = std::make_shared<RunOptions>();
+  AddRunOptions(command, options.get());
+  command.OnRun([options](Session& session) { return RunRun(*options, session); });
 }
 
 }  // namespace needle::cli

@@ -12,13 +12,13 @@
 namespace needle::cli {
 namespace {
 
-struct Options {
+struct SliceOptions {
   std::string archive, output;
   uint64_t layers = 0;
   bool json = false, quiet = false;
 };
 
-absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
+absl::StatusOr<ExitCode> RunSlice(const SliceOptions& options, Session& session) {
   ASSIGN_OR_RETURN(const format::Archive archive, format::Archive::Open(options.archive));
   ASSIGN_OR_RETURN(
       const format::LayerSelection selection,
@@ -53,7 +53,7 @@ void AddSlice(CommandSet& commands) {
           "with a build at that depth from the same checkpoint with the same widths.",
       .examples = {{"slice model.cact --layers 8 -o small.cact", "eight blocks"}},
   });
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SliceOptions>();
   command.Add({.names = "archive", .value = "FILE", .help = "an archive", .required = true},
               &options->archive);
   command.Add({.names = "--layers",
@@ -66,7 +66,7 @@ void AddSlice(CommandSet& commands) {
   AddOutputOption(command, &options->output);
   AddJsonOption(command, &options->json);
   AddQuietOption(command, &options->quiet);
-  command.OnRun([options](Session& session) { return Run(*options, session); });
+  command.OnRun([options](Session& session) { return RunSlice(*options, session); });
 }
 
 }  // namespace needle::cli

@@ -10,13 +10,13 @@
 namespace needle::cli {
 namespace {
 
-struct Options {
+struct SynthOptions {
   std::string output, geometry = "needle3";
   uint64_t seed = 1, threads = 0;
   bool json = false, quiet = false;
 };
 
-absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
+absl::StatusOr<ExitCode> RunSynth(const SynthOptions& options, Session& session) {
   const auto generation =
       options.geometry == "needle2" ? format::Generation::kNeedle2 : format::Generation::kNeedle3;
   const converter::SynthOptions synth{.config = converter::ShippedConfig(generation),
@@ -50,7 +50,7 @@ void AddSynth(CommandSet& commands) {
                      "benchmarks and demonstrations. The same seed gives the same bytes.",
       .examples = {{"synth --geometry needle3 --seed 1 -o big.safetensors", "484 MB"}},
   });
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SynthOptions>();
   command.Add({.names = "--geometry",
                .value = "needle2|needle3",
                .help = "of which shipped model (default needle3)"},
@@ -65,7 +65,7 @@ void AddSynth(CommandSet& commands) {
   AddThreadsOption(command, &options->threads);
   AddJsonOption(command, &options->json);
   AddQuietOption(command, &options->quiet);
-  command.OnRun([options](Session& session) { return Run(*options, session); });
+  command.OnRun([options](Session& session) { return RunSynth(*options, session); });
 }
 
 }  // namespace needle::cli

@@ -20,7 +20,7 @@
 namespace needle::cli {
 namespace {
 
-struct Options {
+struct VerifyOptions {
   std::optional<std::string> archive, manifest, against, golden, data, text;
   std::string numerics = "kernel", rounding = "auto";
   CheckpointOptions checkpoint = {};
@@ -31,7 +31,7 @@ struct Options {
   bool json = false, quiet = false, verbose = false;
 };
 
-verify::TensorsOptions TensorsOptionsOf(const Options& options, Progress& progress) {
+verify::TensorsOptions TensorsOptionsOf(const VerifyOptions& options, Progress& progress) {
   verify::TensorsOptions tensors;
   tensors.limits = options.tensor_limits;
   tensors.limits.rounding = options.rounding == "plain" ? verify::Rounding::kPlain
@@ -46,7 +46,7 @@ verify::TensorsOptions TensorsOptionsOf(const Options& options, Progress& progre
 }
 
 // The texts to run; none: the built-in one.
-absl::StatusOr<std::vector<std::vector<uint32_t>>> Sequences(const Options& options) {
+absl::StatusOr<std::vector<std::vector<uint32_t>>> Sequences(const VerifyOptions& options) {
   std::vector<std::vector<uint32_t>> sequences;
   if (!options.data && !options.text) return sequences;
   ASSIGN_OR_RETURN(const auto weights, engine::ArchiveWeights::Open(*options.archive));
@@ -66,7 +66,7 @@ absl::StatusOr<std::vector<std::vector<uint32_t>>> Sequences(const Options& opti
   return sequences;
 }
 
-absl::Status CompareTensors(const Options& options, const format::Archive& archive,
+absl::Status CompareTensors(const VerifyOptions& options, const format::Archive& archive,
                             const std::shared_ptr<const converter::TensorPlan>& plan,
                             Verification& verification) {
   Progress progress("values", !options.quiet);
@@ -83,7 +83,7 @@ absl::Status CompareTensors(const Options& options, const format::Archive& archi
   return absl::OkStatus();
 }
 
-absl::Status CompareForward(const Options& options,
+absl::Status CompareForward(const VerifyOptions& options,
                             std::shared_ptr<const converter::TensorPlan> plan,
                             Verification& verification) {
   Progress progress("texts", !options.quiet);
@@ -101,7 +101,7 @@ absl::Status CompareForward(const Options& options,
   return absl::OkStatus();
 }
 
-absl::StatusOr<ExitCode> CheckManifest(const Options& options, Session& session) {
+absl::StatusOr<ExitCode> CheckManifest(const VerifyOptions& options, Session& session) {
   ASSIGN_OR_RETURN(const converter::ManifestCheck check,
                    converter::VerifyManifest(*options.manifest));
   const bool passed = check.differences.empty();
@@ -123,7 +123,7 @@ absl::StatusOr<ExitCode> CheckManifest(const Options& options, Session& session)
   return passed ? ExitCode::kDone : ExitCode::kVerificationDiffers;
 }
 
-absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
+absl::StatusOr<ExitCode> RunVerify(const VerifyOptions& options, Session& session) {
   session.messages.set_quiet(options.quiet);
   if (options.manifest) return CheckManifest(options, session);
   if (!options.archive) return absl::InvalidArgumentError("archive is missing (or --manifest)");
@@ -152,7 +152,7 @@ absl::StatusOr<ExitCode> Run(const Options& options, Session& session) {
   return verification.passed() ? ExitCode::kDone : ExitCode::kVerificationDiffers;
 }
 
-void AddLimits(Command& command, Options* options) {
+void AddLimits(Command& command, VerifyOptions* options) {
   command.Add({.names = "--rounding",
                .value = "auto|plain|any",
                .help = "hold matrices to plain rounding bit for bit: where their groups say so "
@@ -184,7 +184,7 @@ void AddLimits(Command& command, Options* options) {
               &options->forward_limits.min_top1);
 }
 
-void AddOptions(Command& command, Options* options) {
+void AddVerifyOptions(Command& command, VerifyOptions* options) {
   command.Add({.names = "archive", .value = "FILE", .help = "the archive"}, &options->archive);
   command.Add({.names = "--manifest",
                .value = "FILE",
@@ -245,9 +245,9 @@ void AddVerify(CommandSet& commands) {
                    {"verify model.cact --golden golden.npz", "decoded tensors"},
                    {"verify --manifest dist/manifest.json", "a folder of archives"}},
   });
-  auto options = std::make_shared<Options>();
-  AddOptions(command, options.get());
-  command.OnRun([options](Session& session) { return Run(*options, session); });
+  auto options = std::make_shared<VerifyOptions>();
+  AddVerifyOptions(command, options.get());
+  command.OnRun([options](Session& session) { return RunVerify(*options, session); });
 }
 
 }  // namespace needle::cli

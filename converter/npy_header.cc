@@ -15,7 +15,7 @@ namespace needle::converter {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr uint64_t kMaxHeaderBytes = uint64_t{1} << 20;
+constexpr uint64_t kMaxNpyHeaderBytes = uint64_t{1} << 20;
 constexpr size_t kMaxDimensions = 32;
 
 // Where the length of the header's text ends, by version.
@@ -153,9 +153,9 @@ absl::StatusOr<uint64_t> NpyHeaderBytes(std::span<const uint8_t> preamble) {
   }
   const uint64_t length =
       version == 1 ? base::LoadLe<uint16_t>(&preamble[8]) : base::LoadLe<uint32_t>(&preamble[8]);
-  if (length > kMaxHeaderBytes) {
+  if (length > kMaxNpyHeaderBytes) {
     return absl::DataLossError(
-        absl::StrFormat("npy header of %d bytes, want at most %d", length, kMaxHeaderBytes));
+        absl::StrFormat("npy header of %d bytes, want at most %d", length, kMaxNpyHeaderBytes));
   }
   return TextOffset(version) + length;
 }

@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kLengthBytes = 8;
 // Headers of real checkpoints have some kilobytes; the bound keeps a damaged length from costing
 // memory.
-constexpr uint64_t kMaxHeaderBytes = uint64_t{16} << 20;
+constexpr uint64_t kMaxJsonHeaderBytes = uint64_t{16} << 20;
 
 struct TypeRow {
   std::string_view name;
@@ -155,10 +155,10 @@ absl::StatusOr<std::string_view> HeaderText(std::span<const uint8_t> file) {
         absl::StrFormat("%d bytes, too few for a safetensors header", file.size()));
   }
   const auto length = base::LoadLe<uint64_t>(file.data());
-  if (length < 2 || length > kMaxHeaderBytes || length > file.size() - kLengthBytes) {
+  if (length < 2 || length > kMaxJsonHeaderBytes || length > file.size() - kLengthBytes) {
     return absl::DataLossError(
         absl::StrFormat("header length %d, want 2 to %d (not a safetensors file, or cut short)",
-                        length, std::min(kMaxHeaderBytes, file.size() - kLengthBytes)));
+                        length, std::min(kMaxJsonHeaderBytes, file.size() - kLengthBytes)));
   }
   return text.substr(kLengthBytes, length);
 }

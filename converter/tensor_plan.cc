@@ -133,6 +133,8 @@ std::optional<std::string> LeafFault(const Checkpoint& checkpoint, const LeafBin
                          want);
 }
 
+}  // namespace
+
 // What an adapter does to a leaf.
 struct Merge {
   const LoraPair* pair;
@@ -147,6 +149,8 @@ struct LeafSource {
 
 // Where the values of a tensor come from: a leaf, or constants. RAW has no values.
 using Source = std::variant<std::vector<float>, LeafSource>;
+
+namespace {
 
 void ReadMergedRow(const LeafSource& source, const LeafData& data, uint64_t row,
                    std::span<float> values) {

@@ -17,7 +17,7 @@ constexpr size_t kHeaderBytes = 24;
 constexpr size_t kPieceHeaderBytes = 7;  // score, type, length
 constexpr size_t kMaxPieceBytes = UINT16_MAX;
 
-absl::Status FieldError(std::string_view field, uint64_t found, std::string_view wanted) {
+absl::Status AttachmentError(std::string_view field, uint64_t found, std::string_view wanted) {
   return absl::DataLossError(absl::StrFormat("%s: %d, want %s", field, found, wanted));
 }
 
@@ -26,7 +26,7 @@ absl::Status PieceError(size_t id, std::string_view what) {
 }
 
 absl::StatusOr<bool> ReadFlag(std::string_view field, uint8_t byte) {
-  if (byte > 1) return FieldError(field, byte, "0 or 1");
+  if (byte > 1) return AttachmentError(field, byte, "0 or 1");
   return byte == 1;
 }
 
@@ -50,30 +50,31 @@ constexpr size_t kReservedOffset = 22;
 absl::StatusOr<uint32_t> ReadHeader(std::span<const uint8_t> bytes, uint32_t vocab,
                                     TokenizerTable& table) {
   if (bytes.size() < kHeaderBytes) {
-    return FieldError("size", bytes.size(), absl::StrFormat("at least %d bytes", kHeaderBytes));
+    return AttachmentError("size", bytes.size(),
+                           absl::StrFormat("at least %d bytes", kHeaderBytes));
   }
   const auto num_pieces = base::LoadLe<uint32_t>(bytes.data());
   if (num_pieces > vocab) {
-    return FieldError("n_pieces", num_pieces, absl::StrFormat("at most vocab, %d", vocab));
+    return AttachmentError("n_pieces", num_pieces, absl::StrFormat("at most vocab, %d", vocab));
   }
   const size_t most_pieces = (bytes.size() - kHeaderBytes) / kPieceHeaderBytes;
   if (num_pieces > most_pieces) {
-    return FieldError(
+    return AttachmentError(
         "n_pieces", num_pieces,
         absl::StrFormat("at most %d, as many as the bytes have room for", most_pieces));
   }
   for (const NamedId& id : kIds) {
     table.*id.member = base::LoadLe<uint32_t>(&bytes[id.offset]);
     if (table.*id.member >= num_pieces) {
-      return FieldError(id.field, table.*id.member,
-                        absl::StrFormat("below n_pieces, %d", num_pieces));
+      return AttachmentError(id.field, table.*id.member,
+                             absl::StrFormat("below n_pieces, %d", num_pieces));
     }
   }
   ASSIGN_OR_RETURN(table.add_dummy_prefix,
                    ReadFlag("add_dummy_prefix", bytes[kAddDummyPrefixOffset]));
   ASSIGN_OR_RETURN(table.byte_fallback, ReadFlag("byte_fallback", bytes[kByteFallbackOffset]));
   const auto reserved = base::LoadLe<uint16_t>(&bytes[kReservedOffset]);
-  if (reserved != 0) return FieldError("bytes 22 and 23", reserved, "0");
+  if (reserved != 0) return AttachmentError("bytes 22 and 23", reserved, "0");
   return num_pieces;
 }
 
@@ -162,8 +163,9 @@ absl::StatusOr<TokenizerTable> TokenizerTable::Parse(std::span<const uint8_t> by
     table.pieces.push_back(std::move(piece));
   }
   if (!rest.empty()) {
-    return FieldError("size", bytes.size(),
-                      absl::StrFormat("%d, the end of the last piece", bytes.size() - rest.size()));
+    return AttachmentError(
+        "size", bytes.size(),
+        absl::StrFormat("%d, the end of the last piece", bytes.size() - rest.size()));
   }
   RETURN_IF_ERROR(CheckBytePieces(table));
   return table;

@@ -62,7 +62,7 @@ Width MostFrequent(std::span<const Width> widths) {
   return best;
 }
 
-std::string Entry(std::string_view key, Width width) {
+std::string EntryText(std::string_view key, Width width) {
   return absl::StrFormat("%s=%s", std::string(key), std::string(format::WidthText(width)));
 }
 
@@ -72,10 +72,10 @@ void AddGroup(std::span<const Family> families, Width fallback, std::span<const 
   std::vector<Width> common;
   for (const Family& family : families) common.push_back(MostFrequent(family.widths));
   if (std::all_of(common.begin(), common.end(), [&](Width w) { return w == common[0]; })) {
-    if (common[0] != fallback) entries.push_back(Entry(families[0].group, common[0]));
+    if (common[0] != fallback) entries.push_back(EntryText(families[0].group, common[0]));
   } else {
     for (size_t i = 0; i < families.size(); ++i) {
-      if (common[i] != fallback) entries.push_back(Entry(families[i].name, common[i]));
+      if (common[i] != fallback) entries.push_back(EntryText(families[i].name, common[i]));
     }
   }
   for (size_t i = 0; i < families.size(); ++i) {
@@ -84,7 +84,7 @@ void AddGroup(std::span<const Family> families, Width fallback, std::span<const 
       const std::string role = families[i].name.substr(families[i].group.size() + 1);
       const uint32_t number = NumberOf(static_cast<uint32_t>(layer), layers);
       entries.push_back(
-          Entry(absl::StrFormat("layer%02d.%s", number, role), families[i].widths[layer]));
+          EntryText(absl::StrFormat("layer%02d.%s", number, role), families[i].widths[layer]));
     }
   }
 }
@@ -104,7 +104,7 @@ std::string BitMapTextOf(const format::Schema& schema, std::span<const Width> wi
     AddGroup(std::span(families).subspan(begin, end - begin), fallback, layers, entries);
     begin = end;
   }
-  entries.push_back(Entry("default", fallback));
+  entries.push_back(EntryText("default", fallback));
   return absl::StrJoin(entries, ",");
 }
 

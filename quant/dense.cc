@@ -12,7 +12,7 @@ namespace {
 
 // Rows or columns of a block: its square stays in the first-level cache.
 constexpr size_t kBlock = 64;
-constexpr size_t kRowsPerTask = 16;
+constexpr size_t kDenseRowsPerTask = 16;
 
 // 1 / sqrt(128), correctly rounded.
 constexpr double kRotationScale = 0.08838834764831845;
@@ -79,7 +79,7 @@ bool FactorLower(DenseMatrix& l, base::ThreadPool& pool) {
       Dense().add_product(l.row(first + begin), n, done.row(0), count, end - begin, first, count,
                           l.row(first + begin) + first, n);
     };
-    pool.ParallelFor(n - first, kRowsPerTask, std::ref(update));
+    pool.ParallelFor(n - first, kDenseRowsPerTask, std::ref(update));
     if (!FactorDiagonal(l, first, count)) return false;
     DenseMatrix block_t(count, count);
     for (size_t r = 0; r < count; ++r) {
@@ -89,7 +89,7 @@ bool FactorLower(DenseMatrix& l, base::ThreadPool& pool) {
     const auto solve = [&](size_t begin, size_t end, size_t) {
       SolvePanelRows(l, first, count, block_t, below + begin, below + end);
     };
-    pool.ParallelFor(n - below, kRowsPerTask, std::ref(solve));
+    pool.ParallelFor(n - below, kDenseRowsPerTask, std::ref(solve));
   }
   return true;
 }
@@ -157,7 +157,7 @@ DenseMatrix Product(const DenseMatrix& a, const DenseMatrix& b, base::ThreadPool
                           std::min(kBlock, a.cols() - k), b.cols(), c.row(begin), c.cols());
     }
   };
-  pool.ParallelFor(a.rows(), kRowsPerTask, std::ref(body));
+  pool.ParallelFor(a.rows(), kDenseRowsPerTask, std::ref(body));
   return c;
 }
 
@@ -167,7 +167,7 @@ void RotateRows(DenseMatrix& matrix, base::ThreadPool& pool) {
       for (size_t c = 0; c < matrix.cols(); c += format::kGroup) RotateGroup(matrix.row(r) + c);
     }
   };
-  pool.ParallelFor(matrix.rows(), kRowsPerTask, std::ref(body));
+  pool.ParallelFor(matrix.rows(), kDenseRowsPerTask, std::ref(body));
 }
 
 void RotateBothSides(DenseMatrix& square, base::ThreadPool& pool) {

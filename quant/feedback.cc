@@ -14,7 +14,7 @@ namespace needle::quant {
 namespace {
 
 constexpr size_t kGroup = format::kGroup;
-constexpr size_t kRowsPerTask = 8;
+constexpr size_t kFittedRowsPerTask = 8;
 constexpr std::array<double, kCandidates> kNormFactors = {0.70, 0.78, 0.85, 0.90,
                                                           0.95, 1.00, 1.06, 1.12};
 
@@ -295,7 +295,7 @@ RowChoices FeedbackRows(const DenseMatrix& targets, const Metric& metric, const 
   const auto body = [&](size_t begin, size_t end, size_t) {
     FeedbackBlock(targets, metric.factor, table, begin, end, choices);
   };
-  pool.ParallelFor(targets.rows(), kRowsPerTask, std::ref(body));
+  pool.ParallelFor(targets.rows(), kFittedRowsPerTask, std::ref(body));
   return choices;
 }
 
@@ -305,7 +305,7 @@ void PolishRows(const DenseMatrix& targets, const Metric& metric, const Codebook
   const auto body = [&](size_t begin, size_t end, size_t) {
     PolishBlock(targets, metric, table, rounds, begin, end, choices);
   };
-  pool.ParallelFor(targets.rows(), kRowsPerTask, std::ref(body));
+  pool.ParallelFor(targets.rows(), kFittedRowsPerTask, std::ref(body));
 }
 
 DenseMatrix RowValues(const RowChoices& choices, const Codebook& codebook) {

@@ -15,8 +15,6 @@
 namespace needle::verify {
 namespace {
 
-using Logits = engine::Session::Logits;
-
 // What one example gave in one run.
 struct ExampleResult {
   std::string answer;
@@ -89,10 +87,11 @@ class ExampleEval {
     const std::span<const uint32_t> tokens(taught.tokens);
     const size_t first = taught.answer_start - 1;  // its logits predict the answer's first token
     if (first > 0) {
-      RETURN_IF_ERROR(session.Prefill(tokens.first(first), Logits::kNone).status());
+      RETURN_IF_ERROR(
+          session.Prefill(tokens.first(first), engine::Session::Logits::kNone).status());
     }
-    ASSIGN_OR_RETURN(const auto logits,
-                     session.Prefill(tokens.subspan(first, limit - 1 - first), Logits::kAll));
+    ASSIGN_OR_RETURN(const auto logits, session.Prefill(tokens.subspan(first, limit - 1 - first),
+                                                        engine::Session::Logits::kAll));
     result.values.assign(logits.begin(), logits.end());
     return result;
   }

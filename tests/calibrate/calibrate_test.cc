@@ -14,11 +14,10 @@ namespace {
 using testing::HasSubstr;
 using tests::BuildBytes;
 using tests::FirstExamples;
+using tests::kScheme;
 using tests::MakePlan;
 using tests::SmallPlan;
 using tests::Testdata;
-
-constexpr char kScheme[] = "embedding=4,mhc=4,default=2";
 
 CalibrateOptions Options(Recipe recipe, const std::string& data, size_t threads = 2) {
   CalibrateOptions options;

@@ -36,6 +36,8 @@ inline std::shared_ptr<const converter::TensorPlan> MakePlan(const std::string& 
   return std::make_shared<const converter::TensorPlan>(*std::move(plan));
 }
 
+inline constexpr char kScheme[] = "embedding=4,mhc=4,default=2";
+
 inline std::string FixtureTokenizer() { return Testdata("fixture/tokenizer.model"); }
 
 // The small random model with everything: heads, taps, sites.

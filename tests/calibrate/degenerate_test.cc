@@ -14,10 +14,10 @@ namespace {
 
 using testing::Contains;
 using testing::HasSubstr;
+using tests::kScheme;
 using tests::SmallPlan;
 using tests::Testdata;
 
-constexpr char kScheme[] = "embedding=4,mhc=4,default=2";
 constexpr char kNormLeaf[] = "stack/layers/block/ZCRMSNorm_0/scale";
 
 class DegenerateTest : public testing::Test {

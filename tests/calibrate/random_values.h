@@ -4,19 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "base/legacy_random.h"
 #include "quant/dense.h"
+#include "tests/support/float_values.h"
 
 namespace needle::tests {
-
-inline std::vector<float> GaussianFloats(size_t count, uint32_t seed) {
-  base::LegacyRandom random(seed);
-  std::vector<float> values(count);
-  for (float& value : values) value = static_cast<float>(random.NextGaussian());
-  return values;
-}
 
 inline quant::DenseMatrix GaussianMatrix(size_t rows, size_t cols, uint32_t seed) {
   base::LegacyRandom random(seed);

@@ -13,9 +13,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using tests::BuildBytes;
+using tests::kScheme;
 using tests::SmallPlan;
-
-constexpr char kScheme[] = "embedding=4,mhc=4,default=2";
 
 class StatsTest : public testing::Test {
  protected:

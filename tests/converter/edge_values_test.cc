@@ -22,10 +22,7 @@ using tests::TempFolder;
 using tests::TestCheckpoint;
 using tests::Testdata;
 
-constexpr char kQProj[] = "stack/layers/block/self_attn/q_proj/kernel";  // [4, 192, 48]
-constexpr char kNorm[] = "stack/layers/block/ZCRMSNorm_0/scale";         // [4, 192]
-constexpr size_t kIn = 192;
-constexpr size_t kOut = 48;
+constexpr char kNorm[] = "stack/layers/block/ZCRMSNorm_0/scale";  // [4, 192]
 
 class EdgeValuesTest : public ::testing::Test {
  protected:
@@ -33,7 +30,8 @@ class EdgeValuesTest : public ::testing::Test {
 
   // Sets weight [row, first ... end - 1] of layer 0's q_proj in the archive's orientation.
   void SetRow(size_t row, size_t first, size_t end, float value) {
-    for (size_t in = first; in < end; ++in) checkpoint_.Set(kQProj, in * kOut + row, value);
+    for (size_t in = first; in < end; ++in)
+      checkpoint_.Set(tests::kQProjLeaf, in * tests::kQProjOut + row, value);
   }
   absl::StatusOr<BuildReport> Build() {
     checkpoint_.Write(folder_.File("c.safetensors"));
@@ -46,7 +44,7 @@ class EdgeValuesTest : public ::testing::Test {
     EXPECT_OK(archive);
     const auto source = ArchiveSource::Make(*archive);
     EXPECT_OK(source);
-    std::vector<float> values(kIn);
+    std::vector<float> values(tests::kQProjIn);
     EXPECT_OK(source->ReadRows(*archive->schema().FindName("layer00.q_proj"), row, 1, values));
     return values;
   }
@@ -57,17 +55,17 @@ class EdgeValuesTest : public ::testing::Test {
 };
 
 TEST_F(EdgeValuesTest, ZeroRowDecodesToExactZeros) {
-  SetRow(5, 0, kIn, 0.0F);
+  SetRow(5, 0, tests::kQProjIn, 0.0F);
   const auto report = Build();
   ASSERT_OK(report);
   EXPECT_EQ(QProj(*report).name, "layer00.q_proj");
   EXPECT_EQ(QProj(*report).stats.zero_groups, 2U);  // 192 weights: two groups
-  EXPECT_EQ(Decoded(5), std::vector<float>(kIn, 0.0F));
+  EXPECT_EQ(Decoded(5), std::vector<float>(tests::kQProjIn, 0.0F));
   EXPECT_TRUE(report->warnings.empty());
 }
 
 TEST_F(EdgeValuesTest, NegativeZerosAreZeros) {
-  SetRow(5, 0, kIn, -0.0F);
+  SetRow(5, 0, tests::kQProjIn, -0.0F);
   ASSERT_OK(Build());
   for (const float value : Decoded(5)) EXPECT_EQ(value, 0.0F);
 }
@@ -106,8 +104,8 @@ TEST_F(EdgeValuesTest, NormsBeyondF16AreRefusedWithTensorAndRow) {
 TEST_F(EdgeValuesTest, NanAndInfinityAreRefusedWithTensorRowAndColumn) {
   for (const float value :
        {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
-    const size_t last = checkpoint_.tensors[kQProj].bytes.size() / sizeof(float) - 1;
-    checkpoint_.Set(kQProj, last, value);
+    const size_t last = checkpoint_.tensors[tests::kQProjLeaf].bytes.size() / sizeof(float) - 1;
+    checkpoint_.Set(tests::kQProjLeaf, last, value);
     EXPECT_THAT(Build(), StatusIs(absl::StatusCode::kDataLoss,
                                   AllOf(HasSubstr("layer03.q_proj"), HasSubstr("row 47"),
                                         HasSubstr("column 191"))));
@@ -116,15 +114,15 @@ TEST_F(EdgeValuesTest, NanAndInfinityAreRefusedWithTensorRowAndColumn) {
 }
 
 TEST_F(EdgeValuesTest, Fp16TensorsAreCheckedAfterNarrowing) {
-  checkpoint_.Set(kNorm, kIn + 3, 70000.0F);
+  checkpoint_.Set(kNorm, tests::kQProjIn + 3, 70000.0F);
   EXPECT_THAT(Build(), StatusIs(absl::StatusCode::kDataLoss,
                                 AllOf(HasSubstr("layer01.norm_in"), HasSubstr("row 0, column 3"),
                                       HasSubstr("70000"))));
-  checkpoint_.Set(kNorm, kIn + 3, 65519.0F);  // rounds to 65504
+  checkpoint_.Set(kNorm, tests::kQProjIn + 3, 65519.0F);  // rounds to 65504
   EXPECT_OK(Build());
-  checkpoint_.Set(kNorm, kIn + 3, std::numeric_limits<float>::quiet_NaN());
+  checkpoint_.Set(kNorm, tests::kQProjIn + 3, std::numeric_limits<float>::quiet_NaN());
   EXPECT_THAT(Build(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("layer01.norm_in")));
-  checkpoint_.Set(kNorm, kIn + 3, 1e-8F);
+  checkpoint_.Set(kNorm, tests::kQProjIn + 3, 1e-8F);
   const auto report = Build();
   ASSERT_OK(report);
   EXPECT_THAT(report->warnings,
@@ -133,15 +131,15 @@ TEST_F(EdgeValuesTest, Fp16TensorsAreCheckedAfterNarrowing) {
 
 TEST_F(EdgeValuesTest, F64WeightsBeyondF32AreRefused) {
   std::string wide;
-  const std::string narrow = checkpoint_.tensors[kQProj].bytes;
+  const std::string narrow = checkpoint_.tensors[tests::kQProjLeaf].bytes;
   for (size_t i = 0; i < narrow.size(); i += sizeof(float)) {
     TestCheckpoint::Append(wide, static_cast<double>(base::LoadLe<float>(&narrow[i])));
   }
-  checkpoint_.tensors[kQProj].dtype = "F64";
-  checkpoint_.tensors[kQProj].bytes = wide;
+  checkpoint_.tensors[tests::kQProjLeaf].dtype = "F64";
+  checkpoint_.tensors[tests::kQProjLeaf].bytes = wide;
   ASSERT_OK(Build());
   const std::string good = tests::ReadFile(target());
-  checkpoint_.Set(kQProj, 0, 1e300);
+  checkpoint_.Set(tests::kQProjLeaf, 0, 1e300);
   EXPECT_THAT(Build(), StatusIs(absl::StatusCode::kDataLoss,
                                 AllOf(HasSubstr("layer00.q_proj"), HasSubstr("row 0, column 0"))));
   // The older file at the target is as it was.
@@ -154,11 +152,12 @@ TEST_F(EdgeValuesTest, F64WeightsBeyondF32AreRefused) {
 
 TEST_F(EdgeValuesTest, Bf16SubnormalsVanishWithAWarning) {
   checkpoint_ = TestCheckpoint::Load("golden/n3-pad/checkpoint.safetensors");
-  for (size_t in = 0; in < kIn; ++in) checkpoint_.Set(kQProj, in * kOut + 5, uint16_t{0x0001});
+  for (size_t in = 0; in < tests::kQProjIn; ++in)
+    checkpoint_.Set(tests::kQProjLeaf, in * tests::kQProjOut + 5, uint16_t{0x0001});
   const auto report = Build();
   ASSERT_OK(report);
   EXPECT_EQ(QProj(*report).stats.subnormal_norms, 2U);
-  EXPECT_EQ(Decoded(5), std::vector<float>(kIn, 0.0F));
+  EXPECT_EQ(Decoded(5), std::vector<float>(tests::kQProjIn, 0.0F));
 }
 
 }  // namespace

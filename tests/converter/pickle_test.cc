@@ -21,7 +21,7 @@ using namespace std::string_literals;
 absl::Status Read(const std::string& stream) {
   return ReadPickle({reinterpret_cast<const uint8_t*>(stream.data()), stream.size()}).status();
 }
-auto Refuses(const std::string& text) {
+auto Forbids(const std::string& text) {
   return StatusIs(absl::StatusCode::kUnimplemented, HasSubstr(text));
 }
 auto Damaged(const std::string& text) {
@@ -39,28 +39,28 @@ TEST(PickleTest, NamesTheGlobalThatItDoesNotCall) {
   // os.system("true"), by GLOBAL and by STACK_GLOBAL.
   EXPECT_THAT(Read("\x80\x02"
                    "cos\nsystem\nX\x04\0\0\0true\x85R."s),
-              Refuses("\"os system\" at byte 2"));
+              Forbids("\"os system\" at byte 2"));
   EXPECT_THAT(Read("\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R."s),
-              Refuses("\"os system\""));
+              Forbids("\"os system\""));
   EXPECT_THAT(Read("\x80\x02"
                    "cbuiltins\neval\nX\x01\0\0\0001\x85R."s),
-              Refuses("builtins eval"));
+              Forbids("builtins eval"));
   // A device array of JAX.
   EXPECT_THAT(Read("\x80\x02"
                    "cjax._src.array\n_reconstruct_array\n)R."s),
-              Refuses("jax._src.array _reconstruct_array"));
+              Forbids("jax._src.array _reconstruct_array"));
   // An object from arguments would run its class's code.
   EXPECT_THAT(Read("\x80\x02"
                    "cos\nsystem\nX\x04\0\0\0true\x85\x81."s),
-              Refuses("os system"));
+              Forbids("os system"));
 }
 
 TEST(PickleTest, NamesOpcodesThatCheckpointsDoNotNeed) {
   // INST, OBJ, PERSID, EXT1, protocol 0's text numbers, out-of-band buffers.
   for (const std::string& opcode : {"i"s, "o"s, "P"s, "\x82"s, "I"s, "\x97"s, "\xff"s}) {
-    EXPECT_THAT(Read("\x80\x04" + opcode + "."), Refuses("at byte 2")) << opcode;
+    EXPECT_THAT(Read("\x80\x04" + opcode + "."), Forbids("at byte 2")) << opcode;
   }
-  EXPECT_THAT(Read("\x80\x06}."s), Refuses("protocol 6"));
+  EXPECT_THAT(Read("\x80\x06}."s), Forbids("protocol 6"));
 }
 
 TEST(PickleTest, LengthsBeyondTheFileAreRefusedBeforeAnythingIsTaken) {

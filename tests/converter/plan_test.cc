@@ -25,8 +25,6 @@ using tests::TempFolder;
 using tests::TestCheckpoint;
 using tests::Testdata;
 
-constexpr char kQProj[] = "stack/layers/block/self_attn/q_proj/kernel";
-
 // The specification's defaults for keys that a config lacks.
 TEST(ModelConfigTest, MissingKeysOfNeedle3) {
   const auto config = ModelConfig::FromJson({{"num_layers", 12}});
@@ -161,7 +159,7 @@ class PlanTest : public ::testing::Test {
 TEST_F(PlanTest, ListsAllThatIsMissingMisshapenOrOfIntegerType) {
   checkpoint_.tensors.erase("stack/final_norm/scale");
   checkpoint_.tensors["embedding/embedding"].shape = {256, 704};
-  checkpoint_.tensors[kQProj].dtype = "I32";
+  checkpoint_.tensors[tests::kQProjLeaf].dtype = "I32";
   checkpoint_.tensors.erase("engrams_1/taps");
   EXPECT_THAT(Plan(),
               StatusIs(absl::StatusCode::kDataLoss,

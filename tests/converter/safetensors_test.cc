@@ -20,8 +20,6 @@ using tests::TempFolder;
 using tests::TestCheckpoint;
 using tests::Testdata;
 
-constexpr char kPad[] = "golden/n3-pad/checkpoint.safetensors";
-
 absl::StatusOr<SafetensorsHeader> Parse(const std::string& file) {
   return ParseSafetensors({reinterpret_cast<const uint8_t*>(file.data()), file.size()});
 }
@@ -34,8 +32,8 @@ auto Refuses(const std::string& text) {
 
 TEST(SafetensorsTest, HeaderOfAnyLengthAndDataInAnyOrderGiveTheSameArchive) {
   const TempFolder folder;
-  const TestCheckpoint checkpoint = TestCheckpoint::Load(kPad);
-  ASSERT_OK(BuildArchive(Testdata(kPad), folder.File("want.cact")));
+  const TestCheckpoint checkpoint = TestCheckpoint::Load(tests::kPadCheckpoint);
+  ASSERT_OK(BuildArchive(Testdata(tests::kPadCheckpoint), folder.File("want.cact")));
   const std::string want = ReadFile(folder.File("want.cact"));
   for (size_t padding = 0; padding < 8; ++padding) {
     checkpoint.Write(folder.File("odd.safetensors"),
@@ -47,7 +45,7 @@ TEST(SafetensorsTest, HeaderOfAnyLengthAndDataInAnyOrderGiveTheSameArchive) {
 
 TEST(SafetensorsTest, UnusedEmptyTensorIsNamedInAWarningOnly) {
   const TempFolder folder;
-  TestCheckpoint checkpoint = TestCheckpoint::Load(kPad);
+  TestCheckpoint checkpoint = TestCheckpoint::Load(tests::kPadCheckpoint);
   checkpoint.tensors["nothing"] = {"F32", {0}, ""};
   checkpoint.Write(folder.File("c.safetensors"));
   const auto report = BuildArchive(folder.File("c.safetensors"), folder.File("c.cact"));
@@ -66,7 +64,7 @@ TEST(SafetensorsTest, LengthsThatCannotBeAreRefused) {
     EXPECT_THAT(Parse(file + "{}"), Refuses("header length " + std::to_string(length)));
   }
   // A header that would take all but seven bytes of the file, its own length among them.
-  std::string file = TestCheckpoint::Load(kPad).Serialize({});
+  std::string file = TestCheckpoint::Load(tests::kPadCheckpoint).Serialize({});
   base::StoreLe(file.data(), uint64_t{file.size() - 7});
   EXPECT_THAT(Parse(file), Refuses("header length"));
 }
@@ -77,7 +75,7 @@ TEST(SafetensorsTest, GitLfsPointerIsNamed) {
 }
 
 TEST(SafetensorsTest, FileCutAtHalfNamesATensor) {
-  const std::string file = TestCheckpoint::Load(kPad).Serialize({});
+  const std::string file = TestCheckpoint::Load(tests::kPadCheckpoint).Serialize({});
   EXPECT_THAT(Parse(file.substr(0, file.size() / 2)), Refuses("cut short"));
 }
 
@@ -126,7 +124,7 @@ TEST(SafetensorsTest, EntriesThatCannotBeAreRefused) {
 
 TEST(SafetensorsTest, OtherFormatVersionsAreRefused) {
   const TempFolder folder;
-  TestCheckpoint checkpoint = TestCheckpoint::Load(kPad);
+  TestCheckpoint checkpoint = TestCheckpoint::Load(tests::kPadCheckpoint);
   for (const char* version : {"1", "3", "\"2\"", "2.5"}) {
     checkpoint.metadata["format_version"] = version;
     checkpoint.Write(folder.File("c.safetensors"));
@@ -139,7 +137,7 @@ TEST(SafetensorsTest, OtherFormatVersionsAreRefused) {
 
 TEST(SafetensorsTest, ConfigMustBeAnObject) {
   const TempFolder folder;
-  TestCheckpoint checkpoint = TestCheckpoint::Load(kPad);
+  TestCheckpoint checkpoint = TestCheckpoint::Load(tests::kPadCheckpoint);
   checkpoint.metadata["config"] = "[1]";
   checkpoint.Write(folder.File("c.safetensors"));
   EXPECT_THAT(Checkpoint::Open(folder.File("c.safetensors")), Refuses("config"));

@@ -21,13 +21,12 @@ using tests::TempFolder;
 using tests::TestCheckpoint;
 using tests::Testdata;
 
-constexpr char kPad[] = "golden/n3-pad/checkpoint.safetensors";
 constexpr size_t kShards = 3;
 
 class ShardsTest : public ::testing::Test {
  protected:
   ShardsTest() {
-    const TestCheckpoint whole = TestCheckpoint::Load(kPad);
+    const TestCheckpoint whole = TestCheckpoint::Load(tests::kPadCheckpoint);
     shards_.resize(kShards);
     size_t next = 0;
     for (const auto& [name, tensor] : whole.tensors) {
@@ -56,7 +55,7 @@ class ShardsTest : public ::testing::Test {
 
 TEST_F(ShardsTest, WholeSetGivesTheBytesOfTheSingleFile) {
   ASSERT_OK(Build());
-  ASSERT_OK(BuildArchive(Testdata(kPad), folder_.File("want.cact")));
+  ASSERT_OK(BuildArchive(Testdata(tests::kPadCheckpoint), folder_.File("want.cact")));
   const std::string want = ReadFile(folder_.File("want.cact"));
   EXPECT_TRUE(ReadFile(folder_.File("model.cact")) == want);
   // Named without its index.

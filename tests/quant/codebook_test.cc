@@ -9,6 +9,7 @@
 
 #include "base/legacy_random.h"
 #include "gtest/gtest.h"
+#include "tests/support/float_values.h"
 #include "tests/support/status_matchers.h"
 
 namespace needle::quant {
@@ -17,12 +18,6 @@ namespace {
 using format::Width;
 using ::testing::HasSubstr;
 using tests::StatusIs;
-
-std::vector<uint32_t> Bits(std::span<const float> values) {
-  std::vector<uint32_t> bits;
-  for (const float value : values) bits.push_back(std::bit_cast<uint32_t>(value));
-  return bits;
-}
 
 // One step of the Monte-Carlo recipe: each centroid becomes the mean of its cell. `sorted` ascends,
 // so a cell is a range; a sample equal to a boundary belongs to the lower cell.
@@ -63,7 +58,7 @@ TEST(CodebookTest, MonteCarloRecipeGivesTheReferenceBits) {
       stored.push_back(static_cast<float>(centroid / std::sqrt(128.0)));
     }
   }
-  EXPECT_EQ(Bits(stored), Bits(StoredCodebooks(CodebookKind::kReference)));
+  EXPECT_EQ(tests::FloatBits(stored), tests::FloatBits(StoredCodebooks(CodebookKind::kReference)));
 }
 
 double Density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
@@ -108,7 +103,7 @@ TEST(CodebookTest, AnalyticConstantsAreTheLloydMaxFixedPoint) {
     }
     for (const double entry : half) stored.push_back(static_cast<float>(entry / std::sqrt(128.0)));
   }
-  EXPECT_EQ(Bits(stored), Bits(StoredCodebooks(CodebookKind::kAnalytic)));
+  EXPECT_EQ(tests::FloatBits(stored), tests::FloatBits(StoredCodebooks(CodebookKind::kAnalytic)));
 }
 
 TEST(CodebookTest, TheoryTableAgreesWithTheIntegrals) {
@@ -124,14 +119,15 @@ TEST(CodebookTest, TheoryTableAgreesWithTheIntegrals) {
 }
 
 TEST(CodebookTest, TernaryAndBinaryAreAnalyticAtAnyGroup) {
-  const auto ternary = Codebook::Standard(Width::kTernary).entries();
-  EXPECT_EQ(std::vector<float>(ternary.begin(), ternary.end()),
-            (std::vector<float>{static_cast<float>(-1.2240064 / std::sqrt(128.0)), 0.0F,
-                                static_cast<float>(1.2240064 / std::sqrt(128.0))}));
+  const Codebook ternary = Codebook::Standard(Width::kTernary);
+  const auto outer = static_cast<float>(1.2240064 / std::sqrt(128.0));
+  EXPECT_EQ(tests::FloatBits(ternary.entries()),
+            tests::FloatBits(std::vector<float>{-outer, 0.0F, outer}));
   const auto binary = Codebook::Make(Width::kBinary, 64, {});
   ASSERT_OK(binary);
   const auto entry = static_cast<float>(std::sqrt(2 / std::numbers::pi) / 8);
-  EXPECT_EQ(Bits(binary->entries()), Bits(std::vector<float>{-entry, entry}));
+  EXPECT_EQ(tests::FloatBits(binary->entries()),
+            tests::FloatBits(std::vector<float>{-entry, entry}));
 }
 
 TEST(CodebookTest, AnotherGroupScalesTheStoredEntries) {

@@ -12,11 +12,11 @@ namespace {
 
 using format::Width;
 
-constexpr uint32_t kSeed = 20240714;
+constexpr uint32_t kDecodeSeed = 20240714;
 
-using Kernel = void (*)(const DecodeJob&, std::span<uint8_t>, std::span<float>);
+using DecodeKernel = void (*)(const DecodeJob&, std::span<uint8_t>, std::span<float>);
 
-std::vector<uint32_t> DecodedBits(Kernel kernel, const DecodeJob& job, size_t values) {
+std::vector<uint32_t> DecodedBits(DecodeKernel kernel, const DecodeJob& job, size_t values) {
   std::vector<uint8_t> patterns(values);
   std::vector<float> padded(values);
   kernel(job, patterns, padded);
@@ -26,7 +26,7 @@ std::vector<uint32_t> DecodedBits(Kernel kernel, const DecodeJob& job, size_t va
 }
 
 TEST(DecodeTwinsTest, AnyBytesOfEveryWidth) {
-  std::mt19937 random(kSeed);
+  std::mt19937 random(kDecodeSeed);
   for (const Width width : format::kAllWidths) {
     for (size_t groups = 1; groups <= 9; ++groups) {
       std::vector<uint8_t> packed(groups * 16 * format::StoredBits(width));

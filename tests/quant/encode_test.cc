@@ -1,15 +1,14 @@
 #include "quant/encode.h"
 
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "base/half.h"
-#include "base/legacy_random.h"
 #include "gtest/gtest.h"
 #include "quant/pack.h"
 #include "quant/rotate.h"
+#include "tests/support/float_values.h"
 #include "tests/support/status_matchers.h"
 
 namespace needle::quant {
@@ -61,13 +60,6 @@ std::vector<float> Decode(const Encoded& encoded, size_t cols, const Codebook& c
   return weights;
 }
 
-std::vector<float> Gaussian(size_t count, uint32_t seed) {
-  base::LegacyRandom random(seed);
-  std::vector<float> values(count);
-  for (float& value : values) value = static_cast<float>(random.NextGaussian());
-  return values;
-}
-
 TEST(EncodeTest, ExactBytesOfATinyGroup) {
   // Group 8, CQ2 entries chosen so that every step is exact but the scale 1/sqrt(8). The weights
   // 8, 0, ... rotate to 8/sqrt(8) eight times: norm 8, direction 1/sqrt(8) = 0.354 everywhere.
@@ -87,7 +79,7 @@ TEST(EncodeTest, ExactBytesOfATinyGroup) {
 }
 
 TEST(EncodeTest, FollowsTheSpecificationStepByStep) {
-  const std::vector<float> weights = Gaussian(3 * 200, 3);
+  const std::vector<float> weights = tests::GaussianFloats(3 * 200, 3);
   for (const Width width : format::kAllWidths) {
     const Codebook codebook = Codebook::Standard(width);
     const auto encoded = Encode(weights, 200, codebook);
@@ -135,7 +127,7 @@ double DistortionOnTheSphere(const Codebook& codebook) {
 }
 
 TEST(EncodeTest, GaussianWeightsReachTheTheoreticalDistortion) {
-  const std::vector<float> weights = Gaussian(4096 * 128, 4);
+  const std::vector<float> weights = tests::GaussianFloats(4096 * 128, 4);
   for (const Width width : format::kAllWidths) {
     const auto encoded = Encode(weights, 1024, Codebook::Standard(width));
     ASSERT_OK(encoded);
@@ -152,7 +144,7 @@ TEST(EncodeTest, GaussianWeightsReachTheTheoreticalDistortion) {
 }
 
 TEST(EncodeTest, StatsEqualTheErrorOfTheDecodedWeights) {
-  const std::vector<float> weights = Gaussian(8 * 256, 5);
+  const std::vector<float> weights = tests::GaussianFloats(8 * 256, 5);
   for (const Width width : format::kAllWidths) {
     const Codebook codebook = Codebook::Standard(width);
     const auto encoded = Encode(weights, 256, codebook);
@@ -276,7 +268,7 @@ TEST(EncodeTest, RefusesSizesThatDoNotFit) {
 }
 
 TEST(EncodeTest, RowsAreIndependent) {
-  const std::vector<float> weights = Gaussian(5 * 300, 6);
+  const std::vector<float> weights = tests::GaussianFloats(5 * 300, 6);
   const Codebook codebook = Codebook::Standard(Width::kCq3);
   const auto whole = Encode(weights, 300, codebook);
   ASSERT_OK(whole);

@@ -5,17 +5,17 @@
 #include <random>
 #include <vector>
 
-#include "base/legacy_random.h"
 #include "gtest/gtest.h"
 #include "quant/encode_kernel.h"
 #include "tests/quant/simd_targets.h"
+#include "tests/support/float_values.h"
 
 namespace needle::quant {
 namespace {
 
 using format::Width;
 
-constexpr uint32_t kSeed = 20240711;
+constexpr uint32_t kEncodeSeed = 20240711;
 
 struct Result {
   size_t bad = 0;
@@ -24,9 +24,9 @@ struct Result {
   EncodeStats stats;
 };
 
-using Kernel = size_t (*)(const EncodeJob&, EncodeStats&);
+using EncodeKernel = size_t (*)(const EncodeJob&, EncodeStats&);
 
-Result Run(Kernel kernel, const std::vector<float>& weights, size_t cols,
+Result Run(EncodeKernel kernel, const std::vector<float>& weights, size_t cols,
            const Codebook& codebook) {
   const size_t rows = weights.size() / cols;
   const auto layout = *format::CqLayout::Make(rows, cols, 128, codebook.width());
@@ -65,28 +65,21 @@ void ExpectTwins(const std::vector<float>& weights, size_t cols) {
   }
 }
 
-std::vector<float> Gaussian(size_t count, float scale, uint32_t seed) {
-  base::LegacyRandom random(seed);
-  std::vector<float> values(count);
-  for (float& value : values) value = scale * static_cast<float>(random.NextGaussian());
-  return values;
-}
-
 TEST(EncodeTwinsTest, RandomShapes) {
-  std::mt19937 random(kSeed);
+  std::mt19937 random(kEncodeSeed);
   for (int round = 0; round < 30; ++round) {
     const size_t rows = 1 + random() % 5;
     const size_t cols = 1 + random() % 520;
     SCOPED_TRACE(testing::Message()
-                 << "seed " << kSeed << " round " << round << ": " << rows << " x " << cols);
-    ExpectTwins(Gaussian(rows * cols, 0.02F, static_cast<uint32_t>(random())), cols);
+                 << "seed " << kEncodeSeed << " round " << round << ": " << rows << " x " << cols);
+    ExpectTwins(tests::GaussianFloats(rows * cols, static_cast<uint32_t>(random()), 0.02F), cols);
   }
 }
 
 TEST(EncodeTwinsTest, EveryScaleFromVanishingToTooLarge) {
   for (int exponent = -149; exponent < 128; exponent += 3) {
     SCOPED_TRACE(exponent);
-    ExpectTwins(Gaussian(256, std::ldexp(1.0F, exponent), kSeed), 200);
+    ExpectTwins(tests::GaussianFloats(256, kEncodeSeed, std::ldexp(1.0F, exponent)), 200);
   }
 }
 

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "base/half.h"
-#include "base/legacy_random.h"
 #include "gtest/gtest.h"
 #include "quant/encode.h"
 #include "quant/kernel.h"
 #include "quant/multiply_kernel.h"
 #include "quant/pack.h"
 #include "tests/quant/simd_targets.h"
+#include "tests/support/float_values.h"
 #include "tests/support/status_matchers.h"
 
 namespace needle::quant {
@@ -20,13 +20,6 @@ namespace {
 using format::Width;
 
 constexpr uint32_t kSeed = 20240712;
-
-std::vector<float> Gaussian(size_t count, uint32_t seed) {
-  base::LegacyRandom random(seed);
-  std::vector<float> values(count);
-  for (float& value : values) value = static_cast<float>(random.NextGaussian());
-  return values;
-}
 
 // A matrix of random indices and norms, in exactly as many bytes as it needs (a read past them is a
 // sanitizer's find).
@@ -86,14 +79,14 @@ class RandomMatrix {
 
 QuantizedActivations RandomActivations(size_t count, size_t cols, uint32_t group, uint32_t seed) {
   QuantizedActivations x;
-  x.Assign(Gaussian(count * cols, seed), count, cols, group);
+  x.Assign(tests::GaussianFloats(count * cols, seed), count, cols, group);
   return x;
 }
 
-using Kernel = void (*)(const MultiplyJob&);
+using MultiplyKernel = void (*)(const MultiplyJob&);
 
-std::vector<uint32_t> Bits(Kernel kernel, const KernelMatrix& matrix, const QuantizedActivations& x,
-                           size_t first, size_t count) {
+std::vector<uint32_t> Bits(MultiplyKernel kernel, const KernelMatrix& matrix,
+                           const QuantizedActivations& x, size_t first, size_t count) {
   std::vector<float> y(x.count() * matrix.rows(), -1.0F);  // -1: not written
   kernel({&matrix, &x, first, count, y, matrix.rows()});
   std::vector<uint32_t> bits;
@@ -146,9 +139,9 @@ TEST_P(MultiplyTwinsTest, SplitsOfRowsChangeNothingAndWriteOnlyTheirOwn) {
   const RandomMatrix matrix(29, 384, GetParam(), 128, kSeed);
   const QuantizedActivations x = RandomActivations(5, 384, 128, kSeed);
   const auto whole = Bits(MultiplyPortable, matrix.matrix(), x, 0, 29);
-  std::vector<Kernel> kernels = {MultiplyPortable, MultiplySimd};
+  std::vector<MultiplyKernel> kernels = {MultiplyPortable, MultiplySimd};
   if (HasVnni()) kernels.push_back(MultiplyVnni);
-  for (const Kernel kernel : kernels) {
+  for (const MultiplyKernel kernel : kernels) {
     for (const auto& [first, count] : {std::pair<size_t, size_t>{0, 3}, {3, 9}, {13, 16}, {7, 0}}) {
       const auto part = Bits(kernel, matrix.matrix(), x, first, count);
       for (size_t i = 0; i < part.size(); ++i) {
@@ -170,7 +163,7 @@ TEST_P(MultiplyTwinsTest, OtherGroupsMultiplyToo) {
 
 TEST_P(MultiplyTwinsTest, ProductsApproachTheFloatOnes) {
   const RandomMatrix matrix(16, 256, GetParam(), 128, kSeed);
-  const std::vector<float> input = Gaussian(256, kSeed);
+  const std::vector<float> input = tests::GaussianFloats(256, kSeed);
   QuantizedActivations x;
   x.Assign(input, 1, 256, 128);
   std::vector<float> y(16);
@@ -206,7 +199,7 @@ TEST(QuantizedActivationsTest, FollowsTheSpecification) {
 
 TEST(QuantizedActivationsTest, SameBitsOnEveryInstructionSet) {
   for (int exponent = -149; exponent < 120; exponent += 7) {
-    std::vector<float> x = Gaussian(3 * 300, kSeed);
+    std::vector<float> x = tests::GaussianFloats(3 * 300, kSeed);
     for (float& value : x) value = std::ldexp(value, exponent);
     const auto run = [&](void (*kernel)(const QuantizeJob&)) {
       std::vector<int8_t> values(3 * 384);

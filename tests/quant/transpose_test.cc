@@ -11,11 +11,12 @@
 #include "gtest/gtest.h"
 #include "quant/transpose_kernel.h"
 #include "tests/quant/simd_targets.h"
+#include "tests/support/float_values.h"
 
 namespace needle::quant {
 namespace {
 
-constexpr uint32_t kSeed = 20240713;
+constexpr uint32_t kTransposeSeed = 20240713;
 constexpr SourceType kAllTypes[] = {SourceType::kF32, SourceType::kF16, SourceType::kBf16,
                                     SourceType::kF64};
 
@@ -35,12 +36,6 @@ std::vector<uint8_t> RandomSource(size_t count, SourceType type, size_t skew, ui
   return bytes;
 }
 
-std::vector<uint32_t> Bits(std::span<const float> values) {
-  std::vector<uint32_t> bits;
-  for (const float value : values) bits.push_back(std::bit_cast<uint32_t>(value));
-  return bits;
-}
-
 TEST(TransposeTest, ColumnsOfATinyMatrixBecomeRows) {
   std::vector<uint8_t> source(6 * 4);
   for (size_t i = 0; i < 6; ++i) base::StoreLe(&source[4 * i], static_cast<float>(i));
@@ -51,7 +46,7 @@ TEST(TransposeTest, ColumnsOfATinyMatrixBecomeRows) {
 }
 
 TEST(TransposeTest, EveryTargetAndTypeGivesTheElementwiseResultAtAnyAlignment) {
-  std::mt19937 random(kSeed);
+  std::mt19937 random(kTransposeSeed);
   for (const SourceType type : kAllTypes) {
     for (int round = 0; round < 20; ++round) {
       const size_t rows = 1 + random() % 50;
@@ -59,8 +54,8 @@ TEST(TransposeTest, EveryTargetAndTypeGivesTheElementwiseResultAtAnyAlignment) {
       const size_t first = random() % cols;
       const size_t count = random() % (cols - first + 1);
       const size_t skew = random() % 8;
-      SCOPED_TRACE(testing::Message() << "seed " << kSeed << " round " << round << ": " << rows
-                                      << " x " << cols << ", " << first << " + " << count);
+      SCOPED_TRACE(testing::Message() << "seed " << kTransposeSeed << " round " << round << ": "
+                                      << rows << " x " << cols << ", " << first << " + " << count);
       const auto bytes = RandomSource(rows * cols, type, skew, static_cast<uint32_t>(random()));
       const auto source = std::span(bytes).subspan(skew);
       std::vector<float> all(rows * cols);
@@ -72,14 +67,14 @@ TEST(TransposeTest, EveryTargetAndTypeGivesTheElementwiseResultAtAnyAlignment) {
       std::vector<float> values(want.size());
       const TransposeJob job = {source, type, rows, cols, first, count, values};
       TransposePortable(job);
-      EXPECT_EQ(Bits(values), Bits(want));
+      EXPECT_EQ(tests::FloatBits(values), tests::FloatBits(want));
       tests::ForEachSimdTarget([&] {
         std::fill(values.begin(), values.end(), -1.0F);
         TransposeSimd(job);
-        EXPECT_EQ(Bits(values), Bits(want));
+        EXPECT_EQ(tests::FloatBits(values), tests::FloatBits(want));
         std::vector<float> converted(all.size());
         ConvertSimd(source, type, converted);
-        EXPECT_EQ(Bits(converted), Bits(all));
+        EXPECT_EQ(tests::FloatBits(converted), tests::FloatBits(all));
       });
     }
   }
@@ -105,10 +100,10 @@ TEST(ConvertTest, EveryF16AndBf16ThatIsNoNan) {
   tests::ForEachSimdTarget([&] {
     std::vector<float> values(want_f16.size());
     ConvertSimd(f16, SourceType::kF16, values);
-    EXPECT_EQ(Bits(values), want_f16);
+    EXPECT_EQ(tests::FloatBits(values), want_f16);
     values.resize(want_bf16.size());
     ConvertSimd(bf16, SourceType::kBf16, values);
-    EXPECT_EQ(Bits(values), want_bf16);
+    EXPECT_EQ(tests::FloatBits(values), want_bf16);
   });
 }
 
@@ -118,8 +113,8 @@ TEST(ConvertTest, F64RoundsToNearestEvenAndOverflowsToInfinity) {
   for (size_t i = 0; i < values.size(); ++i) base::StoreLe(&bytes[8 * i], values[i]);
   std::vector<float> converted(values.size());
   ConvertToF32(bytes, SourceType::kF64, converted);
-  constexpr float kInf = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(converted, (std::vector<float>{1, 1 + 0x1p-22F, kInf, -kInf, 0}));
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(converted, (std::vector<float>{1, 1 + 0x1p-22F, kInfinity, -kInfinity, 0}));
 }
 
 }  // namespace

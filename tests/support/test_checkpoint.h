@@ -15,6 +15,12 @@
 
 namespace needle::tests {
 
+// The checkpoint that most tests change, BF16 with 4 layers, and a leaf of it: [4, in, out].
+inline constexpr char kPadCheckpoint[] = "golden/n3-pad/checkpoint.safetensors";
+inline constexpr char kQProjLeaf[] = "stack/layers/block/self_attn/q_proj/kernel";
+inline constexpr uint64_t kQProjIn = 192;
+inline constexpr uint64_t kQProjOut = 48;
+
 struct TestTensor {
   std::string dtype;
   std::vector<uint64_t> shape;

@@ -7,18 +7,13 @@
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
 #include "tests/support/status_matchers.h"
+#include "tests/verify/fixture.h"
 
 namespace needle::verify {
 namespace {
 
 using tests::ReadBytes;
 using tests::Testdata;
-
-format::Archive Open(const std::string& name) {
-  auto archive = format::Archive::Open(Testdata(name));
-  EXPECT_OK(archive);
-  return *std::move(archive);
-}
 
 // The fixture's archive with some bytes changed, opened again.
 class DiffTest : public ::testing::Test {
@@ -34,11 +29,11 @@ class DiffTest : public ::testing::Test {
     EXPECT_OK(diff);
     return *std::move(diff);
   }
-  size_t Position(const std::string& name) { return *original_.schema().FindName(name); }
+  size_t Position(const std::string& name) { return original_.schema().FindName(name).value(); }
   uint64_t Offset(const std::string& name) { return original_.records()[Position(name)].offset; }
 
   std::vector<uint8_t> bytes_ = ReadBytes(Testdata("fixture/cq2.cact"));
-  format::Archive original_ = Open("fixture/cq2.cact");
+  format::Archive original_ = OpenArchive("fixture/cq2.cact");
 };
 
 TEST_F(DiffTest, TheSameBytes) {
@@ -110,7 +105,7 @@ TEST_F(DiffTest, OnePieceOfTheTokenizerLeavesTheWeightsTheSame) {
 
 // +0 and -0 are stored differently and mean the same.
 TEST_F(DiffTest, NegativeZeroIsTheSameWeight) {
-  const size_t position = Position("confidence_head.bias");
+  const size_t position = Position("final_norm");
   const uint64_t offset = original_.records()[position].offset;
   base::StoreLe<uint16_t>(&bytes_[offset], 0);
   const format::Archive zero = Changed();
@@ -125,8 +120,8 @@ TEST_F(DiffTest, NegativeZeroIsTheSameWeight) {
 }
 
 TEST(ArchiveDiffTest, WidthsDepthsAndGenerations) {
-  const format::Archive two = Open("golden/n3-odd/cq2.cact");
-  const format::Archive three = Open("golden/n3-odd/cq3.cact");
+  const format::Archive two = OpenArchive("golden/n3-odd/cq2.cact");
+  const format::Archive three = OpenArchive("golden/n3-odd/cq3.cact");
   const auto widths = DiffArchives(two, three);
   ASSERT_OK(widths);
   bool found = false;
@@ -141,13 +136,13 @@ TEST(ArchiveDiffTest, WidthsDepthsAndGenerations) {
   }
   EXPECT_TRUE(found);
 
-  const auto depths = DiffArchives(two, Open("golden/n3-odd/cq2.layers2.cact"));
+  const auto depths = DiffArchives(two, OpenArchive("golden/n3-odd/cq2.layers2.cact"));
   ASSERT_OK(depths);
   EXPECT_FALSE(depths->only_in_a.empty());
   EXPECT_TRUE(depths->only_in_b.empty());
   EXPECT_EQ(depths->verdict, DiffVerdict::kDifferent);
 
-  const auto generations = DiffArchives(two, Open("golden/n2-small/cq2.cact"));
+  const auto generations = DiffArchives(two, OpenArchive("golden/n2-small/cq2.cact"));
   ASSERT_OK(generations);
   ASSERT_EQ(generations->header.size(), 1U);
   EXPECT_EQ(generations->header[0].b, "Needle 2");

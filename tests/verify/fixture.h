@@ -6,10 +6,12 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "converter/build.h"
 #include "converter/tensor_plan.h"
 #include "converter/verify/plan_weights.h"
+#include "converter/verify/verify_tensors.h"
 #include "engine/archive_weights.h"
 #include "engine/model.h"
 #include "tests/support/files.h"
@@ -44,6 +46,11 @@ inline std::shared_ptr<const converter::TensorPlan> MakeOutliersPlan(
   return MakePlan(tests::WriteOutliersCheckpoint(folder), bit_map);
 }
 
+// `name`: relative to testdata/.
+inline format::Archive OpenArchive(const std::string& name) {
+  return ValueOf(format::Archive::Open(tests::Testdata(name)));
+}
+
 inline engine::Model LoadModel(std::shared_ptr<const engine::WeightSource> source,
                                engine::Numerics numerics) {
   return ValueOf(engine::Model::Load(std::move(source), {.numerics = numerics}));
@@ -57,6 +64,15 @@ inline engine::Model LoadFloats(std::shared_ptr<const converter::TensorPlan> pla
 
 inline engine::Model LoadArchive(const std::string& path, engine::Numerics numerics) {
   return LoadModel(ValueOf(engine::ArchiveWeights::Open(path)), numerics);
+}
+
+// Of the whole and of each tensor.
+inline std::vector<std::string> AllFailures(const TensorsReport& report) {
+  std::vector<std::string> failures = report.failures;
+  for (const TensorCheck& check : report.tensors) {
+    failures.insert(failures.end(), check.failures.begin(), check.failures.end());
+  }
+  return failures;
 }
 
 }  // namespace needle::verify

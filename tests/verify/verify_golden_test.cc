@@ -9,6 +9,7 @@
 #include "tests/support/golden_tensors.h"
 #include "tests/support/status_matchers.h"
 #include "tests/verify/damage.h"
+#include "tests/verify/fixture.h"
 
 namespace needle::verify {
 namespace {
@@ -71,12 +72,6 @@ class MemoryTensors : public NamedTensors {
   std::vector<std::vector<float>> values_;
 };
 
-format::Archive Open(const std::string& name) {
-  auto archive = format::Archive::Open(tests::Testdata("golden/" + name));
-  if (!archive.ok()) throw std::runtime_error(archive.status().ToString());
-  return *std::move(archive);
-}
-
 TensorsReport Verify(const format::Archive& archive, const NamedTensors& golden,
                      size_t threads = 1) {
   TensorsOptions options;
@@ -84,14 +79,6 @@ TensorsReport Verify(const format::Archive& archive, const NamedTensors& golden,
   auto report = VerifyGolden(archive, golden, options);
   EXPECT_OK(report);
   return report.ok() ? *std::move(report) : TensorsReport{};
-}
-
-std::vector<std::string> AllFailures(const TensorsReport& report) {
-  std::vector<std::string> failures = report.failures;
-  for (const TensorCheck& check : report.tensors) {
-    failures.insert(failures.end(), check.failures.begin(), check.failures.end());
-  }
-  return failures;
 }
 
 class VerifyGoldenTest : public ::testing::Test {
@@ -104,13 +91,13 @@ class VerifyGoldenTest : public ::testing::Test {
   }
 
   // Every width is in it.
-  format::Archive archive_ = Open("n3-odd/mixed.cact");
+  format::Archive archive_ = OpenArchive("golden/n3-odd/mixed.cact");
   MemoryTensors golden_{"golden/n3-odd/mixed.dequantised.safetensors"};
 };
 
 TEST_F(VerifyGoldenTest, TheReferencesArchivesDecodeToTheReferencesTensors) {
   for (const char* name : {"n3-odd/mixed", "n3-pad/cq2"}) {
-    const format::Archive archive = Open(std::string(name) + ".cact");
+    const format::Archive archive = OpenArchive("golden/" + std::string(name) + ".cact");
     const MemoryTensors golden("golden/" + std::string(name) + ".dequantised.safetensors");
     const TensorsReport report = Verify(archive, golden, 2);
     EXPECT_TRUE(report.passed()) << name;
@@ -169,7 +156,7 @@ TEST_F(VerifyGoldenTest, HalfPrecisionIsNoPass) {
 }
 
 TEST_F(VerifyGoldenTest, TheSetOfAnotherDepthIsNoPass) {
-  const TensorsReport report = Verify(Open("n3-odd/cq2.layers3.cact"), golden_);
+  const TensorsReport report = Verify(OpenArchive("golden/n3-odd/cq2.layers3.cact"), golden_);
   EXPECT_FALSE(report.passed());
   EXPECT_THAT(report.failures, ::testing::Contains(HasSubstr("layer04.")));
 }
