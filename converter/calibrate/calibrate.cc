@@ -225,6 +225,10 @@ absl::Status Job::Judge(const CalibrationSet& set, const engine::Tokenizer& toke
 
 }  // namespace
 
+void CalibrationReport::AddWarning(const std::string& warning) {
+  if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(warning);
+}
+
 std::string_view RecipeName(Recipe recipe) { return kRecipeNames[static_cast<size_t>(recipe)]; }
 
 std::optional<Recipe> RecipeFromName(std::string_view name) {

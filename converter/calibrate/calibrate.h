@@ -112,6 +112,9 @@ struct CalibrationReport {
   std::vector<std::string> warnings;  // each begins with its name: "few-tokens: ..."
   double seconds = 0;
   uint64_t peak_bytes = 0;  // of streams, moments and weights, by this library's own count
+
+  // Says it once.
+  void AddWarning(const std::string& warning);
 };
 
 struct Calibration {

@@ -9,9 +9,6 @@
 #include "converter/tensor_source.h"
 #include "converter/verify/plan_weights.h"
 #include "engine/moments.h"
-#include "engine/output_error.h"
-#include "quant/norm_search.h"
-#include "quant/pack.h"
 
 namespace needle::calibrate {
 namespace {
@@ -51,18 +48,6 @@ std::string_view PartName(LayerPart part) {
   return "layer outputs";
 }
 
-quant::RowChoices Unpack(const EncodedTensor& tensor, uint64_t first, uint64_t count) {
-  quant::RowChoices choices(count, tensor.layout.padded_cols);
-  for (uint64_t r = 0; r < count; ++r) {
-    quant::UnpackRow(tensor.codebook.width(),
-                     std::span(tensor.indices)
-                         .subspan((first + r) * tensor.layout.row_bytes, tensor.layout.row_bytes),
-                     std::span(choices.codes).subspan(r * choices.cols, choices.cols));
-  }
-  choices.norms = tensor.Norms(first, count);
-  return choices;
-}
-
 // Columns [first, first + count) of row-major f32 rows.
 DenseMatrix Columns(std::span<const float> values, size_t cols, size_t first, size_t count) {
   DenseMatrix result(values.size() / cols, count);
@@ -99,14 +84,13 @@ ModelFit::ModelFit(std::shared_ptr<const converter::TensorPlan> plan, const Enco
                    const CalibrationSet& set, const CalibrateOptions& options, StatsFile* stats,
                    base::ThreadPool& pool, CalibrationReport& report)
     : plan_(std::move(plan)),
-      plain_(plain),
       options_(options),
       stats_(stats),
       pool_(pool),
       report_(report),
-      chosen_(std::make_shared<EncodedTensors>(plain.size())),
+      rows_(*plan_, plain, options, pool, report),
       wanted_source_(std::make_shared<verify::PlanWeights>(plan_)),
-      found_source_(std::make_shared<EncodedWeights>(plan_, chosen_)),
+      found_source_(std::make_shared<EncodedWeights>(plan_, rows_.chosen())),
       wanted_runner_(plan_->geometry(), Numerics::kFloat, pool),
       found_runner_(plan_->geometry(), Numerics::kA8, pool) {
   // Saved moments stand for the runs of the fit part.
@@ -136,22 +120,17 @@ absl::StatusOr<std::shared_ptr<const EncodedTensors>> ModelFit::Run() {
   }
   if (!sequential()) RETURN_IF_ERROR(FitEmbedding());
   for (const auto& [part, found] : dead_) {
-    Warn(absl::StrFormat("dead-inputs: %s: up to %d channels are always zero (layers %s)",
-                         std::string(PartName(part)), found.first, found.second));
+    report_.AddWarning(
+        absl::StrFormat("dead-inputs: %s: up to %d channels are always zero (layers %s)",
+                        std::string(PartName(part)), found.first, found.second));
   }
-  return std::shared_ptr<const EncodedTensors>(chosen_);
+  return std::shared_ptr<const EncodedTensors>(rows_.chosen());
 }
 
 absl::Status ModelFit::Tell(size_t done) {
   const CalibrateProgress progress = {"layers", done, 2 * size_t{plan_->geometry().num_layers}};
   if (!options_.progress || options_.progress(progress)) return absl::OkStatus();
   return absl::CancelledError("calibration was stopped");
-}
-
-void ModelFit::Warn(const std::string& warning) {
-  if (std::ranges::find(report_.warnings, warning) == report_.warnings.end()) {
-    report_.warnings.push_back(warning);
-  }
 }
 
 absl::Status ModelFit::EmbedWanted() {
@@ -166,13 +145,13 @@ absl::Status ModelFit::EmbedFound() {
   return found_runner_.Embed(ends, guard_.examples, guard_.found);
 }
 
-ModelFit::TensorRows ModelFit::Whole(TensorRole role, uint32_t index) const {
+TensorRows ModelFit::Whole(TensorRole role, uint32_t index) const {
   const size_t position = *plan_->schema().Find({role, index});
   const format::TensorSpec& spec = plan_->schema().tensors()[position];
   return {position, 0, spec.shape[0], spec.name};
 }
 
-ModelFit::TensorRows ModelFit::LayerRows(TensorRole role, size_t layer) const {
+TensorRows ModelFit::LayerRows(TensorRole role, size_t layer) const {
   TensorRows rows = Whole(role, 0);
   rows.count /= plan_->geometry().num_layers;
   rows.first = layer * rows.count;
@@ -180,40 +159,16 @@ ModelFit::TensorRows ModelFit::LayerRows(TensorRole role, size_t layer) const {
   return rows;
 }
 
-EncodedTensor& ModelFit::Chosen(size_t position) {
-  std::optional<EncodedTensor>& tensor = (*chosen_)[position];
-  if (!tensor) tensor = plain_[position];
-  return *tensor;
-}
-
 absl::Status ModelFit::FitHeads() {
   for (const format::TensorSpec& spec : plan_->schema().tensors()) {
     if (!format::IsHeadRole(spec.id.role) || spec.dtype != format::DType::kCq) continue;
     const TensorRows rows = Whole(spec.id.role, spec.id.index);
     if (options_.recipe == Recipe::kBest) {
-      RETURN_IF_ERROR(SearchRowsOf(rows));
+      RETURN_IF_ERROR(rows_.Search(rows));
     } else {
-      Chosen(rows.position);
+      rows_.KeepPlain(rows.position);
     }
   }
-  return absl::OkStatus();
-}
-
-// Norm search: for rows whose inputs are not known.
-absl::Status ModelFit::SearchRowsOf(const TensorRows& rows) {
-  const uint64_t cols = plain_[rows.position]->layout.cols;
-  std::vector<float> weights(rows.count * cols);
-  RETURN_IF_ERROR(plan_->ReadRows(rows.position, rows.first, rows.count, weights));
-  ASSIGN_OR_RETURN(
-      const EncodedTensor candidate,
-      EncodeTensor(weights, cols, plain_[rows.position]->codebook, quant::SearchRows, pool_));
-  TensorCalibration result{.position = rows.position, .name = rows.name, .recipe = "search"};
-  result.rows = rows.count;
-  RETURN_IF_ERROR(Compare(rows, weights, candidate, nullptr, result));
-  EncodedTensor& tensor = Chosen(rows.position);
-  tensor.SetRows(rows.first, candidate.indices, candidate.Norms(0, rows.count));
-  if (rows.count == tensor.layout.rows) tensor.recipe = "search";
-  report_.tensors.push_back(std::move(result));
   return absl::OkStatus();
 }
 
@@ -249,9 +204,9 @@ absl::Status ModelFit::FitEmbedding() {
   TensorRows rows = Whole(TensorRole::kEmbedding, 0);
   const TensorRows all = rows;
   rows.count = plan_->geometry().LogitRows();
-  RETURN_IF_ERROR(FitRowsOf(rows, input ? &*input : nullptr, &guard));
+  RETURN_IF_ERROR(rows_.Fit(rows, input ? &*input : nullptr, &guard));
   if (rows.count == all.count) return absl::OkStatus();
-  return SearchRowsOf({all.position, rows.count, all.count - rows.count,
+  return rows_.Search({all.position, rows.count, all.count - rows.count,
                        absl::StrCat(all.name, ", input-only rows")});
 }
 
@@ -295,7 +250,7 @@ absl::Status ModelFit::FitPart(size_t layer, LayerPart part, std::span<const Ten
   ASSIGN_OR_RETURN(const std::optional<InputMetric> input, Measure(layer, found, part));
   ASSIGN_OR_RETURN(const GuardInputs guard, CollectGuard(found, part));
   for (const TensorRows& rows : tensors) {
-    RETURN_IF_ERROR(FitRowsOf(rows, input ? &*input : nullptr, &guard));
+    RETURN_IF_ERROR(rows_.Fit(rows, input ? &*input : nullptr, &guard));
   }
   return absl::OkStatus();
 }
@@ -353,14 +308,14 @@ void ModelFit::WarnOfInputs(LayerPart part, size_t layer, const InputMetric& inp
   const uint64_t cols = PartColumns(plan_->geometry(), part);
   const uint64_t positions = report_.tokens;
   if (positions < kTokensPerInput * cols) {
-    Warn(absl::StrFormat("few-tokens: %s: %d tokens for %d channels, %.1f a channel, want %d",
-                         std::string(PartName(part)), positions, cols,
-                         static_cast<double>(positions) / static_cast<double>(cols),
-                         kTokensPerInput));
+    report_.AddWarning(absl::StrFormat(
+        "few-tokens: %s: %d tokens for %d channels, %.1f a channel, want %d",
+        std::string(PartName(part)), positions, cols,
+        static_cast<double>(positions) / static_cast<double>(cols), kTokensPerInput));
   }
   if (input.damping_raised > 0) {
-    Warn(absl::StrFormat("damping: %s of layer %d: raised to %g of the mean moment",
-                         std::string(PartName(part)), layer, input.damping));
+    report_.AddWarning(absl::StrFormat("damping: %s of layer %d: raised to %g of the mean moment",
+                                       std::string(PartName(part)), layer, input.damping));
   }
   if (input.dead_inputs > 0) {
     auto& [most, layers] = dead_[part];
@@ -373,8 +328,7 @@ void ModelFit::WarnOfInputs(LayerPart part, size_t layer, const InputMetric& inp
   report_.peak_bytes = std::max(report_.peak_bytes, streams + 6 * cols * cols * sizeof(double));
 }
 
-absl::StatusOr<ModelFit::GuardInputs> ModelFit::CollectGuard(const LayerModel* found_layer,
-                                                             LayerPart part) {
+absl::StatusOr<GuardInputs> ModelFit::CollectGuard(const LayerModel* found_layer, LayerPart part) {
   GuardInputs guard;
   TakeKept(part, guard_.wanted, guard.wanted);
   if (found_layer == nullptr) return guard;
@@ -386,7 +340,7 @@ absl::StatusOr<ModelFit::GuardInputs> ModelFit::CollectGuard(const LayerModel* f
 absl::Status ModelFit::FitTables(uint32_t site) {
   const TensorRows tables = Whole(TensorRole::kEngramTables, site);
   if (!fits_tables()) {
-    Chosen(tables.position);
+    rows_.KeepPlain(tables.position);
     return absl::OkStatus();
   }
   const format::Geometry& geometry = plan_->geometry();
@@ -402,96 +356,8 @@ absl::Status ModelFit::FitTables(uint32_t site) {
     const auto input = MakeInputMetric(metric, nullptr, kIdentityShare, pool_);
     const TensorRows rows = {tables.position, uint64_t{table} * geometry.engram_slots,
                              geometry.engram_slots, absl::StrCat(tables.name, ", table ", table)};
-    RETURN_IF_ERROR(FitRowsOf(rows, input ? &*input : nullptr, nullptr));
+    RETURN_IF_ERROR(rows_.Fit(rows, input ? &*input : nullptr, nullptr));
   }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<EncodedTensor> ModelFit::Pack(const TensorRows& rows,
-                                             const quant::RowChoices& choices) const {
-  const EncodedTensor& plain = *plain_[rows.position];
-  ASSIGN_OR_RETURN(EncodedTensor packed,
-                   EncodedTensor::Make(rows.count, plain.layout.cols, plain.codebook));
-  for (uint64_t r = 0; r < rows.count; ++r) {
-    quant::PackRow(
-        plain.codebook.width(), std::span(choices.codes).subspan(r * choices.cols, choices.cols),
-        std::span(packed.indices).subspan(r * packed.layout.row_bytes, packed.layout.row_bytes));
-  }
-  packed.SetRows(0, {}, choices.norms);
-  return packed;
-}
-
-absl::Status ModelFit::Compare(const TensorRows& rows, std::span<const float> weights,
-                               const EncodedTensor& candidate, const GuardInputs* guard,
-                               TensorCalibration& result) const {
-  ASSIGN_OR_RETURN(const std::vector<float> plain,
-                   DecodeRows(*plain_[rows.position], rows.first, rows.count));
-  ASSIGN_OR_RETURN(const std::vector<float> chosen, DecodeRows(candidate, 0, rows.count));
-  double squares = 0, plain_error = 0, chosen_error = 0;
-  for (size_t i = 0; i < weights.size(); ++i) {
-    const double weight = weights[i];
-    const double plain_off = static_cast<double>(plain[i]) - weight;
-    const double chosen_off = static_cast<double>(chosen[i]) - weight;
-    squares += weight * weight;
-    plain_error += plain_off * plain_off;
-    chosen_error += chosen_off * chosen_off;
-  }
-  if (squares > 0) result.weights = {plain_error / squares, chosen_error / squares};
-  if (guard == nullptr || guard->wanted.weights.empty()) return absl::OkStatus();
-  const std::vector<float>& found = guard->found.x.empty() ? guard->wanted.x : guard->found.x;
-  const auto error = [&](const std::vector<float>& candidate_weights) {
-    return engine::CompareOutputs(weights, candidate_weights, guard->wanted.cols, guard->wanted.x,
-                                  found, guard->wanted.weights, pool_);
-  };
-  const engine::OutputError before = error(plain);
-  const engine::OutputError after = error(chosen);
-  if (before.squared_outputs > 0) {
-    result.guard = {before.squared_error / before.squared_outputs,
-                    after.squared_error / before.squared_outputs};
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ModelFit::FitRowsOf(const TensorRows& rows, const InputMetric* input,
-                                 const GuardInputs* guard) {
-  EncodedTensor& tensor = Chosen(rows.position);
-  TensorCalibration result{.position = rows.position, .name = rows.name, .recipe = "rtn"};
-  result.rows = rows.count;
-  if (input == nullptr) {
-    result.plain_rows = rows.count;
-    result.fallback = "its inputs are always zero, or too small or large to measure";
-    Warn(absl::StrCat("plain-kept: ", rows.name, ": ", result.fallback));
-    report_.tensors.push_back(std::move(result));
-    return absl::OkStatus();
-  }
-  std::vector<float> weights(rows.count * tensor.layout.cols);
-  RETURN_IF_ERROR(plan_->ReadRows(rows.position, rows.first, rows.count, weights));
-  const RowsFit fit =
-      FitRows(RotatedRows(weights, tensor.layout.cols, pool_), *input, tensor.codebook, polishes(),
-              Unpack(*plain_[rows.position], rows.first, rows.count), pool_);
-  ASSIGN_OR_RETURN(const EncodedTensor candidate, Pack(rows, fit.choices));
-  RETURN_IF_ERROR(Compare(rows, weights, candidate, guard, result));
-  result.damping = input->damping;
-  result.damping_raised = input->damping_raised;
-  result.dead_inputs = input->dead_inputs;
-  result.plain_rows = fit.plain_rows;
-  if (fit.target_objective > 0) {
-    result.calibration = {fit.plain_objective / fit.target_objective,
-                          fit.objective / fit.target_objective};
-  }
-  // Also when a value is not a number.
-  const bool better = !result.guard || result.guard->chosen <= result.guard->plain;
-  if (better || !options_.guard) {
-    result.recipe = RecipeName(options_.recipe);
-    tensor.recipe = result.recipe;
-    tensor.SetRows(rows.first, candidate.indices, candidate.Norms(0, rows.count));
-  } else {
-    result.fallback = absl::StrFormat("error on the guard part %.4g, plain rounding %.4g",
-                                      result.guard->chosen, result.guard->plain);
-    result.plain_rows = rows.count;
-    Warn(absl::StrCat("plain-kept: ", rows.name, ": ", result.fallback));
-  }
-  report_.tensors.push_back(std::move(result));
   return absl::OkStatus();
 }
 

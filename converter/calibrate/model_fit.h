@@ -20,6 +20,7 @@
 #include "converter/calibrate/calibration_set.h"
 #include "converter/calibrate/encoded_tensors.h"
 #include "converter/calibrate/matrix_fit.h"
+#include "converter/calibrate/rows_fitter.h"
 #include "converter/calibrate/stats_file.h"
 #include "converter/tensor_plan.h"
 #include "engine/layer_runner.h"
@@ -40,18 +41,6 @@ class ModelFit {
   absl::StatusOr<std::shared_ptr<const EncodedTensors>> Run();
 
  private:
-  // Rows of a tensor that read the same inputs: all of them, or one layer's of an mhc_phi.
-  struct TensorRows {
-    size_t position = 0;
-    uint64_t first = 0;
-    uint64_t count = 0;
-    std::string name;
-  };
-  // Inputs that were held out of the fit.
-  struct GuardInputs {
-    Inputs wanted;  // of the float model
-    Inputs found;   // of the quantised model; empty: the same
-  };
   struct DenseMoments {
     quant::DenseMatrix inputs;
     std::optional<quant::DenseMatrix> cross;  // with the float model's inputs
@@ -65,7 +54,6 @@ class ModelFit {
 
   bool sequential() const { return options_.recipe == Recipe::kBest && options_.steps.sequential; }
   bool reads_stats() const { return stats_ != nullptr && stats_->is_reading(); }
-  bool polishes() const { return options_.recipe == Recipe::kBest && options_.steps.polish; }
   bool fits_tables() const { return options_.recipe == Recipe::kBest && options_.steps.tables; }
 
   // Both parts back to the embedding's outputs: in the float model, or in the quantised one.
@@ -86,32 +74,18 @@ class ModelFit {
                                                      engine::LayerPart part);
   absl::StatusOr<GuardInputs> CollectGuard(const engine::LayerModel* found_layer,
                                            engine::LayerPart part);
-  // Chooses some rows and records what came of it. No input: there is nothing to fit to. No guard:
-  // nothing was held out.
-  absl::Status FitRowsOf(const TensorRows& rows, const InputMetric* input,
-                         const GuardInputs* guard);
-  // Rows as they would be stored, and how they compare with plain rounding.
-  absl::StatusOr<EncodedTensor> Pack(const TensorRows& rows,
-                                     const quant::RowChoices& choices) const;
-  absl::Status Compare(const TensorRows& rows, std::span<const float> weights,
-                       const EncodedTensor& candidate, const GuardInputs* guard,
-                       TensorCalibration& result) const;
-  absl::Status SearchRowsOf(const TensorRows& rows);
-  EncodedTensor& Chosen(size_t position);
 
   TensorRows Whole(format::TensorRole role, uint32_t index) const;
   TensorRows LayerRows(format::TensorRole role, size_t layer) const;
   absl::Status Tell(size_t done);
-  void Warn(const std::string& warning);
   void WarnOfInputs(engine::LayerPart part, size_t layer, const InputMetric& input);
 
   std::shared_ptr<const converter::TensorPlan> plan_;
-  const EncodedTensors& plain_;
   const CalibrateOptions& options_;
   StatsFile* stats_;
   base::ThreadPool& pool_;
   CalibrationReport& report_;
-  std::shared_ptr<EncodedTensors> chosen_;
+  RowsFitter rows_;
   std::shared_ptr<const engine::WeightSource> wanted_source_;
   std::shared_ptr<const engine::WeightSource> found_source_;
   ActivationRunner wanted_runner_;

@@ -295,5 +295,27 @@ TEST_F(CommandTest, CodebookPrintsTheReferenceNumbers) {
               0.4528 / 11.3137085, 1e-5);
 }
 
+TEST_F(CommandTest, SynthTakesOtherValuesOfTheConfig) {
+  std::vector<std::string> arguments = SmallSynth(File("s.safetensors"));
+  arguments.push_back("--json");
+  const base::Json report = Expect(0, arguments).Json();
+  EXPECT_EQ(report["config"]["num_layers"], 2);
+  Expect(0, {"build", File("s.safetensors"), "-o", File("s.cact"), "-q"});
+  const base::Json archive = Expect(0, {"inspect", File("s.cact"), "--json"}).Json();
+  EXPECT_EQ(archive["header"]["num_layers"], 2);
+  EXPECT_EQ(archive["header"]["d_model"], 128);
+}
+
+TEST_F(CommandTest, SynthNamesABadSetting) {
+  for (const char* setting : {"num_layer=2", "num_layers", "=2", "num_layers=two", "num_layers="}) {
+    const ProgramResult result =
+        Expect(2, {"synth", "--set", setting, "-o", File("s.safetensors")});
+    EXPECT_THAT(result.err, HasSubstr(absl::StrCat("--set \"", setting, "\"")));
+  }
+  EXPECT_THAT(Expect(2, {"synth", "--set", "num_layers=65", "-o", File("s.safetensors")}).err,
+              HasSubstr("num_layers"));
+  EXPECT_THAT(folder_.Names(), ::testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace needle::tests

@@ -77,6 +77,14 @@ class FieldsTest : public CommandTest {
     arguments.push_back("--json");
     ExpectDocumented(arguments[0], Expect(exit_code, arguments).Json());
   }
+  // Sixteen are enough to fill every field.
+  std::string FewExamples() const {
+    const std::string examples = ReadFile(Testdata("fixture/calibration.jsonl"));
+    size_t end = 0;
+    for (int line = 0; line < 16; ++line) end = examples.find('\n', end) + 1;
+    WriteFile(File("some.jsonl"), examples.substr(0, end));
+    return File("some.jsonl");
+  }
 };
 
 TEST_F(FieldsTest, EveryFieldIsDocumented) {
@@ -85,13 +93,8 @@ TEST_F(FieldsTest, EveryFieldIsDocumented) {
   ExpectDocumented("verify", build["verification"]);
   build.erase("verification");
   ExpectDocumented("build", build);
-  // Sixteen examples are enough to fill every field.
-  const std::string examples = ReadFile(Testdata("fixture/calibration.jsonl"));
-  size_t end = 0;
-  for (int line = 0; line < 16; ++line) end = examples.find('\n', end) + 1;
-  WriteFile(File("some.jsonl"), examples.substr(0, end));
   ExpectFields(0, {"build", checkpoint, "-o", File("c.cact"), "--layers", "2", "--calibrate",
-                   File("some.jsonl"), "--no-verify"});
+                   FewExamples(), "--no-verify"});
   ExpectFields(0, {"requantize", archive, "--bits", "3", "-o", File("r.cact")});
   ExpectFields(0, {"slice", archive, "--layers", "3", "-o", File("s.cact")});
   ExpectFields(0, {"ladder", checkpoint, "--depths", "2,3", "--out-dir", folder_.path()});
@@ -102,6 +105,7 @@ TEST_F(FieldsTest, EveryFieldIsDocumented) {
   ExpectFields(0, {"dump", archive, "embedding", "-o", File("e.npy")});
   ExpectFields(0, {"manifest", archive});
   ExpectFields(0, {"codebook"});
+  ExpectFields(0, SmallSynth(File("synth.safetensors")));
   ExpectFields(0, {"run", archive, "count down 24 hours", "--max-new-tokens", "4"});
   ExpectFields(0, {"run", archive, "--token-ids", "2,17", "--logits", File("l.npz")});
   ExpectFields(0, {"verify", archive, "--against", checkpoint});
@@ -114,6 +118,12 @@ TEST_F(FieldsTest, EveryFieldIsDocumented) {
                    "--max-new-tokens", "4"});
   ExpectFields(0, {"heads", Testdata("golden/n3-small/cq2.cact"), "--text", "hello"});
   ExpectFields(0, {"golden", archive, "-o", File("g.npz")});
+}
+
+TEST_F(FieldsTest, EveryFieldOfASearchForWidthsIsDocumented) {
+  ExpectFields(
+      0, {"build", Testdata(kFixtureCheckpoint), "-o", File("d.cact"), "--layers", "2",
+          "--calibrate", FewExamples(), "--recipe", "rtn", "--target-bits", "2.5", "--no-verify"});
 }
 
 // Every line of README's console blocks that begins with "$ " runs, in order, in one shell, with

@@ -38,6 +38,7 @@ const std::vector<Writer>& Writers() {
       {"dump", kOddArchive, "in.cact", ".npy", {"dump"}, {"embedding", "-o"}},
       {"manifest", kOddArchive, "in.cact", ".json", {"manifest"}, {"-o"}},
       {"run", kOddArchive, "in.cact", ".npz", {"run"}, {"--token-ids", "1,2,3", "--logits"}},
+      {"report", kFixtureArchive, "in.cact", ".html", {"report"}, {"-o"}},
   };
   return *writers;
 }

@@ -20,6 +20,17 @@ inline constexpr char kFixtureCheckpoint[] = "fixture/checkpoint.safetensors";
 inline constexpr char kFixtureArchive[] = "fixture/cq2.cact";
 inline constexpr char kFixtureTokenizer[] = "fixture/tokenizer.model";
 
+// Arguments that write a random checkpoint of 130 kB.
+inline std::vector<std::string> SmallSynth(const std::string& output) {
+  std::vector<std::string> arguments = {"synth", "-o", output};
+  for (const char* setting :
+       {"num_layers=2", "d_model=128", "num_heads=2", "num_kv_heads=1", "vocab_size=64",
+        "out_vocab=64", "engram_slots=8", "engram_layers=[1]", "global_layers=[]"}) {
+    arguments.insert(arguments.end(), {"--set", setting});
+  }
+  return arguments;
+}
+
 class CommandTest : public ::testing::Test {
  protected:
   // A copy of a file below testdata/, under `name`.

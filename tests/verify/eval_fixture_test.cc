@@ -86,6 +86,7 @@ void ExpectNear(double found, const base::Json& figures, const char* key) {
   const base::Json figures = ReadJson("figures.json")["checkpoint"][name];
   ASSERT_TRUE(run.divergence.has_value());
   ExpectNear(run.divergence->kl_mean, figures, "mean_kl");
+  ExpectNear(run.divergence->kl_p99, figures, "p99_kl");
   ExpectNear(run.divergence->top1, figures, "top1");
   EXPECT_NEAR(std::log(run.perplexity), std::log(figures["ppl"].get<double>()),
               0.05 * std::log(figures["ppl"].get<double>()));
