@@ -14,9 +14,9 @@ namespace {
 
 using format::Width;
 
-constexpr size_t kCols = 768;
-constexpr size_t kRows = 8192;  // 25 MB: beyond the caches that belong to one core
-constexpr size_t kWeights = kRows * kCols;
+constexpr size_t kEncodeCols = 768;
+constexpr size_t kEncodeRows = 8192;  // 25 MB: beyond the caches that belong to one core
+constexpr size_t kWeights = kEncodeRows * kEncodeCols;
 
 const std::vector<float>& Weights() {
   static const std::vector<float> weights = Gaussian(kWeights, 0.02F);
@@ -52,14 +52,15 @@ BENCHMARK(BM_Rotate);
 // A whole matrix by one twin of the encoder.
 void Encode(benchmark::State& state, size_t (*kernel)(const quant::EncodeJob&, quant::EncodeStats&),
             Width width) {
-  const auto layout = *format::CqLayout::Make(kRows, kCols, 128, width);
+  const auto layout = *format::CqLayout::Make(kEncodeRows, kEncodeCols, 128, width);
   const quant::Codebook codebook = quant::Codebook::Standard(width);
   std::vector<uint8_t> indices(layout.norms_offset);
-  std::vector<uint16_t> norms(kRows * layout.groups);
+  std::vector<uint16_t> norms(kEncodeRows * layout.groups);
   const std::vector<float>& weights = Weights();
   for (auto _ : state) {
     quant::EncodeStats stats;
-    kernel({weights, kRows, kCols, layout.groups, layout.row_bytes, &codebook, indices, norms},
+    kernel({weights, kEncodeRows, kEncodeCols, layout.groups, layout.row_bytes, &codebook, indices,
+            norms},
            stats);
     benchmark::DoNotOptimize(stats);
   }
@@ -102,10 +103,10 @@ BENCHMARK_CAPTURE(BM_PackRow, cq3, Width::kCq3);
 BENCHMARK_CAPTURE(BM_PackRow, cq4, Width::kCq4);
 
 void BM_Decode(benchmark::State& state, Width width) {
-  const auto layout = *format::CqLayout::Make(kRows, kCols, 128, width);
+  const auto layout = *format::CqLayout::Make(kEncodeRows, kEncodeCols, 128, width);
   const quant::Codebook codebook = quant::Codebook::Standard(width);
   const std::vector<uint8_t> indices = Bytes(layout.norms_offset);
-  const std::vector<uint8_t> norms(kRows * layout.groups * 2, 0x30);  // 0.13
+  const std::vector<uint8_t> norms(kEncodeRows * layout.groups * 2, 0x30);  // 0.13
   format::CqView view;
   view.width = width;
   view.group = 128;
@@ -114,7 +115,7 @@ void BM_Decode(benchmark::State& state, Width width) {
   view.norms = norms;
   std::vector<float> weights(kWeights);
   for (auto _ : state) {
-    benchmark::DoNotOptimize(quant::DecodeRows(view, codebook, 0, kRows, weights).ok());
+    benchmark::DoNotOptimize(quant::DecodeRows(view, codebook, 0, kEncodeRows, weights).ok());
   }
   CountBytes(state);
 }

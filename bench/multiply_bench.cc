@@ -16,17 +16,18 @@ using format::Width;
 using quant::KernelMatrix;
 using quant::QuantizedActivations;
 
-constexpr size_t kCols = 768;
-constexpr size_t kRows = 65536;  // 50 million weights, as a whole model
+constexpr size_t kMultiplyCols = 768;
+constexpr size_t kMultiplyRows = 65536;  // 50 million weights, as a whole model
 
 struct Matrix {
   explicit Matrix(Width width)
       : codebook(quant::Codebook::Standard(width)),
-        indices(Bytes(format::CqLayout::Make(kRows, kCols, 128, width)->norms_offset)),
-        norms(kRows * (kCols / 128) * 2, 0x30) {
+        indices(
+            Bytes(format::CqLayout::Make(kMultiplyRows, kMultiplyCols, 128, width)->norms_offset)),
+        norms(kMultiplyRows * (kMultiplyCols / 128) * 2, 0x30) {
     view.width = width;
     view.group = 128;
-    view.layout = *format::CqLayout::Make(kRows, kCols, 128, width);
+    view.layout = *format::CqLayout::Make(kMultiplyRows, kMultiplyCols, 128, width);
     view.indices = indices;
     view.norms = norms;
     view.codebook = codebook.entries();
@@ -43,30 +44,30 @@ struct Matrix {
 };
 
 void BM_MemcpyPacked(benchmark::State& state) {
-  const std::vector<uint8_t> packed = Bytes(kRows * (kCols / 128) * 34);
+  const std::vector<uint8_t> packed = Bytes(kMultiplyRows * (kMultiplyCols / 128) * 34);
   std::vector<uint8_t> copy(packed.size());
   for (auto _ : state) {
     std::memcpy(copy.data(), packed.data(), packed.size());
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations()) *
-                          static_cast<int64_t>(kRows * kCols));
+                          static_cast<int64_t>(kMultiplyRows * kMultiplyCols));
 }
 BENCHMARK(BM_MemcpyPacked);
 
 void Multiply(benchmark::State& state, void (*kernel)(const quant::MultiplyJob&), Width width) {
   const Matrix matrix(width);
   const auto count = static_cast<size_t>(state.range(0));
-  const size_t rows = kRows / static_cast<size_t>(state.range(1));
+  const size_t rows = kMultiplyRows / static_cast<size_t>(state.range(1));
   QuantizedActivations x;
-  x.Assign(Gaussian(count * kCols, 1), count, kCols, 128);
-  std::vector<float> y(count * kRows);
+  x.Assign(Gaussian(count * kMultiplyCols, 1), count, kMultiplyCols, 128);
+  std::vector<float> y(count * kMultiplyRows);
   for (auto _ : state) {
-    kernel({&matrix.kernel, &x, 0, rows, y, kRows});
+    kernel({&matrix.kernel, &x, 0, rows, y, kMultiplyRows});
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations()) *
-                          static_cast<int64_t>(rows * kCols * count));
+                          static_cast<int64_t>(rows * kMultiplyCols * count));
 }
 // Vectors, and the part of the rows (1/n): a slow kernel gets fewer.
 #define NEEDLE_BENCH_WIDTH(name, width)                                \
@@ -82,10 +83,10 @@ NEEDLE_BENCH_WIDTH(cq4, Width::kCq4);
 BENCHMARK_CAPTURE(Multiply, portable_cq2, quant::MultiplyPortable, Width::kCq2)->Args({1, 64});
 
 void BM_QuantizeActivations(benchmark::State& state) {
-  const std::vector<float> values = Gaussian(64 * kCols, 1);
+  const std::vector<float> values = Gaussian(64 * kMultiplyCols, 1);
   QuantizedActivations x;
   for (auto _ : state) {
-    x.Assign(values, 64, kCols, 128);
+    x.Assign(values, 64, kMultiplyCols, 128);
     benchmark::DoNotOptimize(x);
   }
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations()) *

@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
+#include "base/stopwatch.h"
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "cli/input_text.h"
@@ -96,8 +97,9 @@ absl::StatusOr<ExitCode> WriteLogits(const RunOptions& options, const engine::Mo
 
 std::string IdsText(const std::vector<uint32_t>& ids) { return absl::StrJoin(ids, ","); }
 
-base::Json AnswerJson(const RunOptions& options, const engine::Model& model, size_t prompt_tokens,
-                      const engine::Completion& completion, const std::string& text) {
+base::Json AnswerJson(const RunOptions& options, const engine::Model& model, double load_seconds,
+                      size_t prompt_tokens, const engine::Completion& completion,
+                      const std::string& text) {
   const engine::Answer answer = engine::ParseAnswer(text);
   return {{"model", options.model.path},
           {"numerics", std::string(engine::NumericsName(model.numerics()))},
@@ -108,7 +110,11 @@ base::Json AnswerJson(const RunOptions& options, const engine::Model& model, siz
           {"error", answer.error},
           {"stop", std::string(engine::StopReasonName(completion.stop))},
           {"prompt_tokens", prompt_tokens},
-          {"tokens", completion.tokens}};
+          {"tokens", completion.tokens},
+          {"seconds",
+           {{"load", load_seconds},
+            {"prompt", completion.prompt_seconds},
+            {"answer", completion.answer_seconds}}}};
 }
 
 // `text` as it is shown: without the marker that ends each answer.
@@ -122,11 +128,13 @@ absl::StatusOr<ExitCode> RunRun(const RunOptions& options, Session& session) {
     const std::vector<std::string> inputs = {options.model.path};
     RETURN_IF_ERROR(base::AtomicFile::CheckTarget(*options.logits, inputs));
   }
+  const base::Stopwatch watch;
   ASSIGN_OR_RETURN(const engine::Model model, LoadModel(options.model, options.model.threads));
   std::optional<engine::Tokenizer> tokenizer;
   if (model.source().Tokenizer()) {
     ASSIGN_OR_RETURN(tokenizer, engine::Tokenizer::FromSource(model.source()));
   }
+  const double load_seconds = watch.Seconds();
   ASSIGN_OR_RETURN(const std::vector<uint32_t> prompt, Prompt(options, tokenizer));
   if (options.logits) return WriteLogits(options, model, prompt, session);
 
@@ -147,7 +155,8 @@ absl::StatusOr<ExitCode> RunRun(const RunOptions& options, Session& session) {
   ASSIGN_OR_RETURN(const engine::Completion completion, engine::Generate(run, prompt, generate));
   const std::string text = tokenizer ? tokenizer->Decode(completion.tokens) : "";
   if (options.json) {
-    session.out.WriteJson(AnswerJson(options, model, prompt.size(), completion, text));
+    session.out.WriteJson(
+        AnswerJson(options, model, load_seconds, prompt.size(), completion, text));
   } else if (decoder) {
     session.out.Write(decoder->Finish() + "\n");
   } else {

@@ -1,9 +1,8 @@
 #include "converter/build.h"
 
-#include <chrono>
-
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
+#include "base/stopwatch.h"
 #include "converter/archive_job.h"
 #include "format/archive.h"
 
@@ -11,7 +10,7 @@ namespace needle::converter {
 
 absl::StatusOr<BuildReport> Build(const TensorPlan& plan, const std::string& target,
                                   const BuildOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
+  const base::Stopwatch watch;
   RETURN_IF_ERROR(base::AtomicFile::CheckTarget(target, plan.files()));
   const ArchiveJob job{.input = plan.checkpoint().path(),
                        .layout = &plan.layout(),
@@ -31,7 +30,7 @@ absl::StatusOr<BuildReport> Build(const TensorPlan& plan, const std::string& tar
   for (std::string& warning : ValueWarnings(report.tensors)) {
     report.warnings.push_back(std::move(warning));
   }
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.seconds = watch.Seconds();
   return report;
 }
 

@@ -1,7 +1,6 @@
 #include "converter/ladder.h"
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 #include <utility>
 
@@ -9,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "base/atomic_file.h"
 #include "base/status_macros.h"
+#include "base/stopwatch.h"
 #include "base/thread_pool.h"
 #include "format/archive.h"
 #include "format/slice.h"
@@ -77,7 +77,7 @@ absl::StatusOr<LadderReport> BuildLadder(const std::shared_ptr<const Checkpoint>
                                          const PlanOptions& options,
                                          const std::vector<LadderTarget>& targets,
                                          const BuildOptions& build_options) {
-  const auto start = std::chrono::steady_clock::now();
+  const base::Stopwatch watch;
   RETURN_IF_ERROR(CheckTargets(targets));
   std::vector<TensorPlan> plans;
   size_t deepest = 0;
@@ -106,7 +106,7 @@ absl::StatusOr<LadderReport> BuildLadder(const std::shared_ptr<const Checkpoint>
     if (i != deepest) errors[i] = format::WriteSlice(archive, within, targets[i].path);
   });
   for (const absl::Status& error : errors) RETURN_IF_ERROR(error);
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.seconds = watch.Seconds();
   return report;
 }
 

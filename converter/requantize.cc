@@ -1,7 +1,6 @@
 #include "converter/requantize.h"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "base/atomic_file.h"
 #include "base/half.h"
 #include "base/status_macros.h"
+#include "base/stopwatch.h"
 #include "base/thread_pool.h"
 #include "converter/archive_job.h"
 #include "converter/archive_source.h"
@@ -189,7 +189,7 @@ absl::StatusOr<TensorPlan> PlanForArchive(std::shared_ptr<const Checkpoint> chec
 absl::StatusOr<RequantizeReport> Requantize(const format::Archive& archive,
                                             const std::string& target,
                                             const RequantizeOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
+  const base::Stopwatch watch;
   std::vector<std::string> inputs = {archive.path()};
   if (options.from != nullptr) {
     for (std::string& file : options.from->files()) inputs.push_back(std::move(file));
@@ -228,7 +228,7 @@ absl::StatusOr<RequantizeReport> Requantize(const format::Archive& archive,
   report.file_bytes = layout.file_bytes;
   report.from_archive = options.from == nullptr;
   report.warnings = ValueWarnings(report.tensors);
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.seconds = watch.Seconds();
   return report;
 }
 

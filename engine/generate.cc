@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "base/stopwatch.h"
 #include "engine/vector_ops.h"
 
 namespace needle::engine {
@@ -54,34 +55,49 @@ absl::StatusOr<uint32_t> Sampler::Next(std::span<const float> logits) {
   return best;
 }
 
+namespace {
+
+// Answers after the prompt, whose last logits are given.
+absl::Status AnswerTo(std::span<const float> logits, Session& session,
+                      const GenerateOptions& options, Completion& completion) {
+  Sampler sampler(options.temperature, options.seed);
+  const size_t limit = session.model().geometry().max_seq_len;
+  while (true) {
+    if (completion.tokens.size() == options.max_new_tokens) {
+      completion.stop = StopReason::kLength;
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const uint32_t token, sampler.Next(logits));
+    if (token == options.eos_id) return absl::OkStatus();
+    completion.tokens.push_back(token);
+    if (options.on_token && !options.on_token(token)) {
+      completion.stop = StopReason::kCallback;
+      return absl::OkStatus();
+    }
+    if (session.position() == limit) {
+      completion.stop = StopReason::kContext;
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(logits, session.Step(token));
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<Completion> Generate(Session& session, std::span<const uint32_t> prompt,
                                     const GenerateOptions& options) {
   if (!(options.temperature >= 0) || !std::isfinite(options.temperature)) {
     return absl::InvalidArgumentError(
         absl::StrFormat("temperature is %g, want 0 or more", options.temperature));
   }
-  Sampler sampler(options.temperature, options.seed);
   Completion completion;
-  ASSIGN_OR_RETURN(std::span<const float> logits, session.Prefill(prompt, Session::Logits::kLast));
-  const size_t limit = session.model().geometry().max_seq_len;
-  while (true) {
-    if (completion.tokens.size() == options.max_new_tokens) {
-      completion.stop = StopReason::kLength;
-      return completion;
-    }
-    ASSIGN_OR_RETURN(const uint32_t token, sampler.Next(logits));
-    if (token == options.eos_id) return completion;
-    completion.tokens.push_back(token);
-    if (options.on_token && !options.on_token(token)) {
-      completion.stop = StopReason::kCallback;
-      return completion;
-    }
-    if (session.position() == limit) {
-      completion.stop = StopReason::kContext;
-      return completion;
-    }
-    ASSIGN_OR_RETURN(logits, session.Step(token));
-  }
+  const base::Stopwatch watch;
+  ASSIGN_OR_RETURN(const std::span<const float> logits,
+                   session.Prefill(prompt, Session::Logits::kLast));
+  completion.prompt_seconds = watch.Seconds();
+  RETURN_IF_ERROR(AnswerTo(logits, session, options, completion));
+  completion.answer_seconds = watch.Seconds() - completion.prompt_seconds;
+  return completion;
 }
 
 }  // namespace needle::engine

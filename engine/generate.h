@@ -30,6 +30,8 @@ std::string_view StopReasonName(StopReason reason);  // "eos", "length", "contex
 struct Completion {
   std::vector<uint32_t> tokens;  // without EOS
   StopReason stop = StopReason::kEos;
+  double prompt_seconds = 0;  // until the first token could be chosen
+  double answer_seconds = 0;  // from there
 };
 
 // The index of the largest logit, the lowest one on a tie. `logits` is not empty.

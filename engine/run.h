@@ -20,7 +20,7 @@ namespace needle::engine {
 
 // The most positions that a forward pass takes at once: enough to use each weight many times while
 // it is in the cache, few enough to keep the activations there too.
-inline constexpr size_t kChunk = 32;
+inline constexpr size_t kChunk = 16;
 
 struct Run {
   const format::Geometry& geometry;

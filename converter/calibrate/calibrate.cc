@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +10,7 @@
 #include "base/mapped_file.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "base/stopwatch.h"
 #include "base/thread_pool.h"
 #include "converter/calibrate/calibration_set.h"
 #include "converter/calibrate/guard_measure.h"
@@ -67,7 +67,7 @@ absl::Status Job::Tell(std::string_view phase, size_t done, size_t total) const 
 }
 
 absl::StatusOr<Calibration> Job::Run() {
-  const auto start = std::chrono::steady_clock::now();
+  const base::Stopwatch watch;
   report_.recipe = options_.recipe;
   ASSIGN_OR_RETURN(EncodedTensors rounded,
                    EncodeAll(*plan_, options_.codebook, quant::EncodeRows, "rtn", pool_));
@@ -78,7 +78,7 @@ absl::StatusOr<Calibration> Job::Run() {
   } else if (NeedsData(options_.recipe)) {
     ASSIGN_OR_RETURN(chosen, Fit(plain));
   }
-  report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report_.seconds = watch.Seconds();
   return Calibration{std::make_shared<const CalibratedEncoder>(std::move(chosen)),
                      std::move(report_)};
 }
