@@ -15,10 +15,16 @@ inline constexpr float kMinNormalF16 = 6.103515625e-05F;
 // a (quiet) NaN.
 uint16_t F16FromF32(float value);
 
-// f32 from IEEE binary16, exact.
-float F32FromF16(uint16_t bits);
-
 constexpr bool IsFiniteF16(uint16_t bits) { return (bits & 0x7C00U) != 0x7C00U; }
+
+// f32 from IEEE binary16, exact.
+inline float F32FromF16(uint16_t bits) {
+  // In f32's place the exponent is 112 too small; the product is exact, also of subnormals.
+  const uint32_t shifted = static_cast<uint32_t>(bits & 0x7FFFU) << 13;
+  const auto scaled = std::bit_cast<uint32_t>(std::bit_cast<float>(shifted) * 0x1p112F);
+  const uint32_t magnitude = IsFiniteF16(bits) ? scaled : 0x7F800000U | shifted;
+  return std::bit_cast<float>(magnitude | static_cast<uint32_t>(bits & 0x8000U) << 16);
+}
 
 // f32 from bfloat16, exact.
 constexpr float F32FromBf16(uint16_t bits) {

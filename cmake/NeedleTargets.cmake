@@ -12,7 +12,13 @@ target_compile_options(needle_options INTERFACE
   -ffp-contract=off
   -Wall -Wextra -Wconversion -Wsign-conversion -Wshadow -Wdouble-promotion -Wold-style-cast -Wcast-align -Wundef -Werror
   # GCC 12 reports copies inside std::string, which never overlap (GCC bug 105651).
-  -Wno-restrict)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  # Highway's NEON target has the AES instructions; without them everywhere GCC does not inline its operations.
+  target_compile_options(needle_options INTERFACE -march=armv8-a+crypto)
+endif()
+# Kernels keep vectors in arrays, which those of no fixed size cannot be elements of.
+set(disabled_targets "HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128")
 if(NEEDLE_SANITIZE)
   # The checks for null pointers and types behind pointers triple the time of a compilation and find
   # nothing here that the address sanitizer does not stop at.
@@ -21,9 +27,9 @@ if(NEEDLE_SANITIZE)
     -fno-omit-frame-pointer)
   target_link_options(needle_options INTERFACE -fsanitize=${NEEDLE_SANITIZE})
   # One vector target and the portable twin stand for all: instrumenting each takes minutes a source.
-  target_compile_definitions(needle_options INTERFACE
-    "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3|HWY_AVX3_DL)")
+  string(APPEND disabled_targets "|HWY_SSSE3|HWY_SSE4|HWY_AVX3|HWY_AVX3_DL")
 endif()
+target_compile_definitions(needle_options INTERFACE "HWY_DISABLED_TARGETS=(${disabled_targets})")
 if(NEEDLE_BUILD_FUZZERS)
   target_compile_options(needle_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()

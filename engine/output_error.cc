@@ -25,7 +25,7 @@ OutputError CompareOutputs(std::span<const float> a, std::span<const float> b, s
     Ops().multiply(a.data(), rows, cols, &x[begin * cols], count, wanted.data(), rows);
     Ops().multiply(b.data(), rows, cols, &y[begin * cols], count, found.data(), rows);
     for (size_t i = 0; i < count * rows; ++i) {
-      const double output = wanted[i];
+      const auto output = static_cast<double>(wanted[i]);
       const double error = output - static_cast<double>(found[i]);
       results[begin + i / rows].squared_error += error * error;
       results[begin + i / rows].squared_outputs += output * output;

@@ -129,12 +129,17 @@ CqView Archive::Cq(size_t position) const& {
 }
 
 std::vector<float> Archive::Floats(size_t position) const {
-  const std::span<const uint8_t> blob = Blob(position);
+  const uint8_t* const blob = Blob(position).data();
   const bool is_f32 = schema_.tensors()[position].dtype == DType::kF32;
-  std::vector<float> values(blob.size() / (is_f32 ? sizeof(float) : sizeof(uint16_t)));
+  std::vector<float> values(Blob(position).size() / (is_f32 ? sizeof(float) : sizeof(uint16_t)));
+  if (is_f32) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = base::LoadLe<float>(blob + i * sizeof(float));
+    }
+    return values;
+  }
   for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = is_f32 ? base::LoadLe<float>(&blob[i * sizeof(float)])
-                       : base::F32FromF16(base::LoadLe<uint16_t>(&blob[i * sizeof(uint16_t)]));
+    values[i] = base::F32FromF16(base::LoadLe<uint16_t>(blob + i * sizeof(uint16_t)));
   }
   return values;
 }

@@ -40,7 +40,7 @@ class CodeTable {
 inline uint16_t NormBits(double norm) {
   return base::F16FromF32(std::min(static_cast<float>(norm), base::kMaxF16));
 }
-inline double NormValue(uint16_t bits) { return base::F32FromF16(bits); }
+inline double NormValue(uint16_t bits) { return static_cast<double>(base::F32FromF16(bits)); }
 
 // The smallest divisor of a direction: cactus-quants.md, "Encoding one group", step 3.
 inline constexpr double kSmallestNorm = 1e-12;
