@@ -135,6 +135,8 @@ std::optional<std::string> LeafFault(const Checkpoint& checkpoint, const LeafBin
 
 }  // namespace
 
+// Outside the anonymous namespace, since TensorPlan::State has members of these types.
+
 // What an adapter does to a leaf.
 struct Merge {
   const LoraPair* pair;

@@ -181,7 +181,7 @@ absl::StatusOr<std::shared_ptr<const EncodedTensors>> Job::Fit(
   report_.answer_tokens = CountAnswerPositions(set.fit);
   report_.warnings = set.warnings;
   if (set.guard.empty()) {
-    report_.warnings.push_back(absl::StrFormat(
+    report_.AddWarning(absl::StrFormat(
         "no-guard: %d examples leave none to hold out; the model is compared with plain rounding "
         "on the text that it was fitted to",
         set.fit.size()));
@@ -209,7 +209,7 @@ absl::Status Job::Judge(const CalibrationSet& set, const engine::Tokenizer& toke
   report_.guard_plain = before.measured;
   report_.guard_chosen = after.measured;
   if (before.measured.perplexity < kAwarePerplexity * before.reference.perplexity) {
-    report_.warnings.push_back(absl::StrFormat(
+    report_.AddWarning(absl::StrFormat(
         "quantisation-aware: plain rounding predicts the guard part better than the float model "
         "(perplexity %.5g against %.5g): the checkpoint may be trained for it; compare with rtn",
         before.measured.perplexity, before.reference.perplexity));
@@ -217,7 +217,7 @@ absl::Status Job::Judge(const CalibrationSet& set, const engine::Tokenizer& toke
   if (after.measured.kl_mean < before.measured.kl_mean) return absl::OkStatus();
   report_.fallback = absl::StrFormat("mean KL on the guard part %.4g, plain rounding %.4g",
                                      after.measured.kl_mean, before.measured.kl_mean);
-  report_.warnings.push_back("plain-kept: the whole model: " + report_.fallback);
+  report_.AddWarning("plain-kept: the whole model: " + report_.fallback);
   report_.recipe = Recipe::kRtn;
   chosen = plain;
   return absl::OkStatus();

@@ -42,7 +42,6 @@ EncodedTensor& RowsFitter::Chosen(size_t position) {
   return *tensor;
 }
 
-// Norm search: for rows whose inputs are not known.
 absl::Status RowsFitter::Search(const TensorRows& rows) {
   const uint64_t cols = plain_[rows.position]->layout.cols;
   std::vector<float> weights(rows.count * cols);
@@ -120,8 +119,7 @@ absl::Status RowsFitter::Fit(const TensorRows& rows, const InputMetric* input,
   std::vector<float> weights(rows.count * tensor.layout.cols);
   RETURN_IF_ERROR(plan_.ReadRows(rows.position, rows.first, rows.count, weights));
   const RowsFit fit =
-      FitRows(RotatedRows(weights, tensor.layout.cols, pool_), *input, tensor.codebook,
-              options_.recipe == Recipe::kBest && options_.steps.polish,
+      FitRows(RotatedRows(weights, tensor.layout.cols, pool_), *input, tensor.codebook, polishes(),
               Unpack(*plain_[rows.position], rows.first, rows.count), pool_);
   ASSIGN_OR_RETURN(const EncodedTensor candidate, Pack(rows, fit.choices));
   RETURN_IF_ERROR(Compare(rows, weights, candidate, guard, result));

@@ -53,6 +53,8 @@ class RowsFitter {
   void KeepPlain(size_t position);
 
  private:
+  bool polishes() const { return options_.recipe == Recipe::kBest && options_.steps.polish; }
+
   EncodedTensor& Chosen(size_t position);
   // Rows as they would be stored, and how they compare with plain rounding.
   absl::StatusOr<EncodedTensor> Pack(const TensorRows& rows,
