@@ -114,14 +114,15 @@ absl::StatusOr<converter::BuildReport> RunBuild(const BuildOptions& options,
 // The finished file, read again and compared with the checkpoint.
 absl::StatusOr<Verification> Verify(const BuildOptions& options,
                                     std::shared_ptr<const converter::TensorPlan> plan,
-                                    bool calibrated) {
+                                    const converter::TensorEncoder* encoder) {
   ASSIGN_OR_RETURN(const format::Archive archive, format::Archive::Open(*options.output));
   Verification verification;
   verification.structure = verify::VerifyStructure(archive, {.threads = options.threads});
   verify::TensorsOptions tensors;
   tensors.check_widths = true;
   tensors.locate_worst = false;  // reading and encoding once more is all that it costs
-  tensors.limits.rounding = calibrated ? verify::Rounding::kAny : verify::Rounding::kPlain;
+  tensors.limits.rounding = verify::Rounding::kPlain;
+  tensors.encoder = encoder;
   tensors.threads = options.threads;
   ASSIGN_OR_RETURN(verification.tensors.emplace_back(),
                    verify::VerifyAgainstPlan(archive, *plan, tensors));
@@ -146,7 +147,7 @@ absl::StatusOr<ExitCode> RunBuild(const BuildOptions& options, Session& session)
   }
   std::optional<Verification> verification;
   if (!options.no_verify) {
-    ASSIGN_OR_RETURN(verification, Verify(options, plan, calibrated.encoder() != nullptr));
+    ASSIGN_OR_RETURN(verification, Verify(options, plan, calibrated.encoder()));
   }
   const auto kinds = verify::SummariseBuild(report);
   base::Json json = PlanJson(options, *plan);
@@ -167,6 +168,8 @@ absl::StatusOr<ExitCode> RunBuild(const BuildOptions& options, Session& session)
     session.out.Write(KindsText(kinds));
     if (options.verbose) session.out.Write("\n" + TensorReportsText(report.tensors));
     if (verification) session.out.Write("\n" + VerificationText(*verification, options.verbose));
+  } else if (verification) {
+    TellFailures(*verification, session.messages);
   }
   if (verification && !verification->passed()) return ExitCode::kVerificationDiffers;
   return WarningsCode(options.source.strict, report.warnings);

@@ -93,8 +93,9 @@ std::string TensorsText(const verify::TensorsReport& report, bool verbose) {
       std::count_if(report.tensors.begin(), report.tensors.end(),
                     [](const auto& check) { return check.match == verify::Match::kIdentical; });
   std::string text = absl::StrFormat(
-      "tensors: %s, %d tensors and %d values compared with %s, %d identical to plain rounding\n",
-      PassedText(report.passed()), report.tensors.size(), report.values, report.against, identical);
+      "tensors: %s, %d tensors and %d values compared with %s, %d identical to %s\n",
+      PassedText(report.passed()), report.tensors.size(), report.values, report.against, identical,
+      report.by_encoder ? "what was chosen" : "plain rounding");
   absl::StrAppend(&text, Lines("failure: ", report.failures));
   for (const verify::TensorCheck& check : report.tensors) {
     absl::StrAppend(&text, Lines("failure: ", check.failures));
@@ -153,6 +154,18 @@ absl::StatusOr<verify::ForwardReport> RunForward(const std::string& archive_path
     sequences = verify::BuiltInSequences(tokenizer ? &*tokenizer : nullptr, weights->geometry());
   }
   return verify::VerifyForward(reference, archive, sequences, options);
+}
+
+void TellFailures(const Verification& verification, const Messages& messages) {
+  const auto tell = [&messages](const std::vector<std::string>& failures) {
+    for (const std::string& failure : failures) messages.Error(failure);
+  };
+  tell(verification.structure.failures);
+  for (const verify::TensorsReport& report : verification.tensors) {
+    tell(report.failures);
+    for (const verify::TensorCheck& check : report.tensors) tell(check.failures);
+  }
+  if (verification.forward) tell(verification.forward->failures);
 }
 
 base::Json VerificationJson(const Verification& verification) {

@@ -36,6 +36,9 @@ absl::StatusOr<verify::ForwardReport> RunForward(const std::string& archive_path
                                                  std::vector<std::vector<uint32_t>> sequences,
                                                  const verify::ForwardOptions& options);
 
+// Each failure as an error, for commands that print no report.
+void TellFailures(const Verification& verification, const Messages& messages);
+
 base::Json VerificationJson(const Verification& verification);
 // A few lines that say how much was compared and how it went, then every failure and note.
 // `verbose`: a table of all tensors too.

@@ -119,6 +119,8 @@ absl::StatusOr<ExitCode> CheckManifest(const VerifyOptions& options, Session& se
         *options.manifest, passed ? "verified" : "NOT verified", check.archives, check.tensors,
         check.inputs, check.inputs_missing));
     for (const std::string& line : check.differences) session.out.Write("  " + line + "\n");
+  } else {
+    for (const std::string& line : check.differences) session.messages.Error(line);
   }
   return passed ? ExitCode::kDone : ExitCode::kVerificationDiffers;
 }
@@ -148,6 +150,8 @@ absl::StatusOr<ExitCode> RunVerify(const VerifyOptions& options, Session& sessio
     session.out.Write(absl::StrCat(archive.path(), ": ",
                                    verification.passed() ? "verified" : "NOT verified", "\n",
                                    VerificationText(verification, options.verbose)));
+  } else {
+    TellFailures(verification, session.messages);
   }
   return verification.passed() ? ExitCode::kDone : ExitCode::kVerificationDiffers;
 }
@@ -158,14 +162,17 @@ void AddLimits(Command& command, VerifyOptions* options) {
                .help = "hold matrices to plain rounding bit for bit: where their groups say so "
                        "(default), all, or none"},
               &options->rounding);
-  command.Add({.names = "--max-tensor-ratio",
-               .value = "X",
-               .help = "limit of a matrix's error, as a multiple of theory (default 4)"},
-              &options->tensor_limits.max_tensor_ratio);
-  command.Add({.names = "--max-group-nmse",
-               .value = "X",
-               .help = "limit of a group's error over its square (default 2)"},
-              &options->tensor_limits.max_group_nmse);
+  command.Add(
+      {.names = "--max-tensor-ratio",
+       .value = "X",
+       .help = "limit of a matrix's error, as a multiple of theory (default 4, or more when the "
+               "matrix follows the weights as calibrated ones do)"},
+      &options->tensor_limits.max_tensor_ratio);
+  command.Add(
+      {.names = "--max-group-nmse",
+       .value = "X",
+       .help = "limit of a group's error over its square (default 2, or 20 times the matrix's)"},
+      &options->tensor_limits.max_group_nmse);
   command.Add({.names = "--golden-tolerance",
                .value = "X",
                .help = "of golden values, relative to the group's largest (default 2e-6)"},

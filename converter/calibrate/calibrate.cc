@@ -161,7 +161,7 @@ absl::StatusOr<std::shared_ptr<const EncodedTensors>> Job::Fit(
   if (!options_.data) {
     return absl::InvalidArgumentError(
         absl::StrCat("recipe ", std::string(RecipeName(options_.recipe)),
-                     " needs text to calibrate with (or self: text that the model writes)"));
+                     " needs text: --calibrate FILE, or self for text that the model writes"));
   }
   ASSIGN_OR_RETURN(const engine::Tokenizer tokenizer,
                    engine::Tokenizer::FromSource(verify::PlanWeights(plan_)));

@@ -72,6 +72,10 @@ double Correlation::Value() const {
   return (n * xy - x * y) / std::sqrt(var_x * var_y);
 }
 
+void Cosine::Add(const Cosine& other) { aa += other.aa, bb += other.bb, ab += other.ab; }
+
+double Cosine::Value() const { return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0; }
+
 void CqTally::Add(const CqTally& next) {
   groups += next.groups;
   plain_groups += next.plain_groups;
@@ -79,13 +83,13 @@ void CqTally::Add(const CqTally& next) {
   norm_ties += next.norm_ties;
   other_groups += next.other_groups;
   other_norms += next.other_norms;
-  over_limit += next.over_limit;
   squared_error += next.squared_error;
   squared_weights += next.squared_weights;
   KeepWorst(next.worst, worst);
   norms.Add(next.norms);
+  direction.Add(next.direction);
+  far_groups.insert(far_groups.end(), next.far_groups.begin(), next.far_groups.end());
   AppendFailures(next.other_texts, other_texts);
-  AppendFailures(next.over_texts, over_texts);
 }
 
 // A group that is not bit for bit plain rounding's.
@@ -98,6 +102,7 @@ struct CqRowCheck::Group {
   bool norm_tie = false;
   double squared_error = 0;
   double squared_weights = 0;
+  Cosine direction = {};    // stored values, source
   double fitting_norm = 0;  // the least-squares norm of the stored indices
 
   bool IndicesPlain() const { return wrong_indices == 0; }
@@ -105,10 +110,10 @@ struct CqRowCheck::Group {
 };
 
 CqRowCheck::CqRowCheck(const format::CqView& view, const quant::Codebook& codebook,
-                       double max_group_nmse)
+                       double far_group_nmse)
     : view_(view),
       codebook_(codebook),
-      max_group_nmse_(max_group_nmse),
+      far_group_nmse_(far_group_nmse),
       group_bytes_(view.layout.row_bytes / view.layout.groups),
       plain_bytes_(group_bytes_),
       plain_codes_(view.group),
@@ -136,6 +141,35 @@ absl::StatusOr<bool> CqRowCheck::AddIfPlain(std::span<const float> weights, uint
   return true;
 }
 
+absl::Status CqRowCheck::CheckChosen(const converter::TensorEncoder& encoder, const RowRange& range,
+                                     std::span<const float> weights, CqTally& tally) {
+  const format::CqLayout& layout = view_.layout;
+  plain_rows_.resize(range.num_rows * layout.row_bytes);
+  plain_norms_.resize(range.num_rows * layout.groups);
+  ASSIGN_OR_RETURN(const quant::EncodeStats stats,
+                   encoder.Encode({range.position, range.first_row, range.num_rows, layout.cols,
+                                   weights, &codebook_, plain_rows_, plain_norms_}));
+  tally.squared_error += stats.squared_error;
+  tally.squared_weights += stats.squared_weights;
+  tally.groups += plain_norms_.size();
+  for (uint64_t i = 0; i < plain_norms_.size(); ++i) {
+    const uint64_t place = range.first_row * layout.groups + i;
+    const auto stored = view_.indices.subspan(place * group_bytes_, group_bytes_);
+    const auto chosen = std::span(plain_rows_).subspan(i * group_bytes_, group_bytes_);
+    const bool same_norm = base::LoadLe<uint16_t>(&view_.norms[2 * place]) == plain_norms_[i];
+    if (same_norm && std::ranges::equal(stored, chosen)) {
+      ++tally.plain_groups;
+      continue;
+    }
+    ++tally.other_groups;
+    if (tally.other_texts.size() >= kListedFailures) continue;
+    tally.other_texts.push_back(absl::StrFormat("row %d, group %d: not the %s that the build chose",
+                                                place / layout.groups, place % layout.groups,
+                                                same_norm ? "indices" : "norm"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CqRowCheck::Check(std::span<const float> weights, uint64_t row, CqTally& tally) {
   others_.clear();
   row_squared_weights_ = 0;
@@ -161,7 +195,7 @@ absl::Status CqRowCheck::Check(std::span<const float> weights, uint64_t row, CqT
     }
   }
   tally.squared_weights += row_squared_weights_;
-  ApplyLimit(row, tally);
+  CloseRow(row, tally);
   return absl::OkStatus();
 }
 
@@ -181,6 +215,7 @@ void CqRowCheck::Judge(std::span<const float> weights, uint64_t row, uint64_t gr
   }
   ++tally.other_groups;
   tally.other_norms += result.IndicesPlain() ? 1U : 0U;
+  tally.direction.Add(result.direction);
   tally.norms.Add(result.fitting_norm, static_cast<double>(base::F32FromF16(stored_norm_)));
   others_.push_back({group, result.squared_error, result.squared_weights, Describe(result)});
 }
@@ -216,6 +251,7 @@ void CqRowCheck::MeasureError(Group& result) const {
     entries_squared += entry * entry;
   }
   result.squared_weights = result.norm * result.norm;
+  result.direction = {norm * norm * entries_squared, result.squared_weights, norm * product};
   result.fitting_norm = entries_squared > 0 ? product / entries_squared : 0;
 }
 
@@ -237,17 +273,15 @@ std::string CqRowCheck::Describe(const Group& group) const {
   return text;
 }
 
-void CqRowCheck::ApplyLimit(uint64_t row, CqTally& tally) {
+void CqRowCheck::CloseRow(uint64_t row, CqTally& tally) {
   const double mean = row_squared_weights_ / static_cast<double>(view_.layout.groups);
   for (OtherGroup& other : others_) {
-    const std::string place = absl::StrFormat("row %d, group %d: ", row, other.group);
-    if (tally.other_texts.size() < kListedFailures) tally.other_texts.push_back(place + other.text);
+    if (tally.other_texts.size() < kListedFailures) {
+      tally.other_texts.push_back(
+          absl::StrFormat("row %d, group %d: %s", row, other.group, other.text));
+    }
     const double nmse = RelativeError(other.squared_error, std::max(other.squared_weights, mean));
-    if (nmse <= max_group_nmse_) continue;
-    ++tally.over_limit;
-    if (tally.over_texts.size() >= kListedFailures) continue;
-    tally.over_texts.push_back(absl::StrFormat(
-        "%serror %.4g of the weights' squares, want at most %g", place, nmse, max_group_nmse_));
+    if (!(nmse <= far_group_nmse_)) tally.far_groups.push_back({row, other.group, nmse});
   }
 }
 

@@ -10,7 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "converter/tensor_encoder.h"
 #include "converter/verify/tensor_report.h"
+#include "converter/verify/tensor_work.h"
 #include "format/archive.h"
 #include "quant/codebook.h"
 
@@ -26,6 +28,13 @@ struct Correlation {
   double Value() const;
 };
 
+// Sums for the cosine of the angle between two vectors.
+struct Cosine {
+  double aa = 0, bb = 0, ab = 0;
+  void Add(const Cosine& other);
+  double Value() const;  // 0 when one of them is zero
+};
+
 // What comparing rows gave. Every group is one of: bit for bit plain rounding, plain rounding but
 // for permitted ties, or other.
 struct CqTally {
@@ -35,13 +44,15 @@ struct CqTally {
   uint64_t norm_ties = 0;
   uint64_t other_groups = 0;
   uint64_t other_norms = 0;  // of the other groups: those whose indices are plain rounding's
-  uint64_t over_limit = 0;   // of the other groups: past max_group_nmse, or no number at all
   double squared_error = 0;  // of stored values, in the rotated domain, padding included
   double squared_weights = 0;
   WorstGroup worst;
   Correlation norms;  // of the other groups: the norm that fits the stored indices best, the stored
+  Cosine direction;   // of the other groups: stored values, source
+  // Of the other groups: those past far_group_nmse, or no number at all, with the error that is
+  // held to a limit. In order.
+  std::vector<WorstGroup> far_groups;
   std::vector<std::string> other_texts;  // the first few
-  std::vector<std::string> over_texts;
 
   // `next`: of the rows that follow.
   void Add(const CqTally& next);
@@ -51,7 +62,9 @@ struct CqTally {
 // it.
 class CqRowCheck {
  public:
-  CqRowCheck(const format::CqView& view, const quant::Codebook& codebook, double max_group_nmse);
+  // `far_group_nmse`: of a group's squared weights, or of the mean group's of its row when those
+  // are more (feedback may spend error on groups that hardly matter).
+  CqRowCheck(const format::CqView& view, const quant::Codebook& codebook, double far_group_nmse);
 
   // `weights`: rows [first, first + rows) of the source. When all of them are stored bit for bit as
   // plain rounding gives them, adds them to `tally`, without a worst group, and returns true;
@@ -63,17 +76,22 @@ class CqRowCheck {
   // quant::EncodeRows, for the source's values.
   absl::Status Check(std::span<const float> weights, uint64_t row, CqTally& tally);
 
+  // `weights`: the rows of `range`. Each group must hold what `encoder` chooses for it, bit for
+  // bit: then it counts as plain, else as other. Errors as of TensorEncoder::Encode.
+  absl::Status CheckChosen(const converter::TensorEncoder& encoder, const RowRange& range,
+                           std::span<const float> weights, CqTally& tally);
+
  private:
   struct Group;
   void Judge(std::span<const float> weights, uint64_t row, uint64_t group, CqTally& tally);
   void JudgeIndices(Group& result);
   void MeasureError(Group& result) const;
   std::string Describe(const Group& group) const;
-  void ApplyLimit(uint64_t row, CqTally& tally);
+  void CloseRow(uint64_t row, CqTally& tally);
 
   format::CqView view_;
   const quant::Codebook& codebook_;
-  double max_group_nmse_;
+  double far_group_nmse_;
   uint64_t group_bytes_;  // packed indices of a group
   // Of the rows that AddIfPlain looks at.
   std::vector<uint8_t> plain_rows_;

@@ -14,6 +14,8 @@ std::string_view MatchName(Match match) {
       return "ties";
     case Match::kWithin:
       return "within";
+    case Match::kCorrected:
+      return "corrected";
     case Match::kDiffers:
       return "differs";
   }

@@ -18,9 +18,10 @@ enum class Match : uint8_t {
   kIdentical,  // every bit is the expected one
   kTies,       // plain rounding but for ties that the specification permits
   kWithin,     // other values, within the limits
+  kCorrected,  // further off, as a calibration that corrects other errors leaves them
   kDiffers,    // a limit is broken: see failures
 };
-// "identical", "ties", "within", "differs".
+// "identical", "ties", "within", "corrected", "differs".
 std::string_view MatchName(Match match);
 
 // A group of 128 values of a row (fewer at the end of a row that is no multiple; CQ tensors: of
@@ -62,7 +63,9 @@ struct TensorCheck {
 
 struct TensorsReport {
   std::string archive = {};
-  std::string against = {};               // what the tensors were compared with
+  std::string against = {};  // what the tensors were compared with
+  // Matrices were held to what an encoder chose, and that is what "plain" and "identical" mean.
+  bool by_encoder = false;
   std::vector<TensorCheck> tensors = {};  // those that were compared, in file order
   uint64_t values = 0;                    // compared, in all of them
   // Of the whole: geometry, missing, extra, misshapen, too many ties.

@@ -23,6 +23,13 @@ namespace {
 using format::DType;
 using format::TensorSpec;
 
+// Limits where none are given, see TensorLimits.
+constexpr double kTensorRatio = 4;
+constexpr double kGroupNmse = 2;
+constexpr double kGroupOverTensor = 20;
+// With any ratio: an archive that decodes to zeros has an error of 1.
+constexpr double kMostTensorNmse = 0.95;
+
 // A tensor as it is read by some worker: what stays the same over its ranges.
 struct Worker {
   std::optional<size_t> position;
@@ -58,6 +65,9 @@ class SourceCheck {
       return absl::OkStatus();
     }
     RETURN_IF_ERROR(Prepare(range.position, worker));
+    if (options_.encoder != nullptr) {
+      return worker.cq->CheckChosen(*options_.encoder, range, worker.weights, result.cq);
+    }
     if (!options_.locate_worst) {
       ASSIGN_OR_RETURN(const bool is_plain, worker.cq->AddIfPlain(worker.weights, range.first_row,
                                                                   range.num_rows, result.cq));
@@ -74,8 +84,8 @@ class SourceCheck {
     if (worker.position == position) return absl::OkStatus();
     const format::CqView view = archive_.Cq(position);
     ASSIGN_OR_RETURN(worker.codebook, quant::CodebookFor(view));
-    worker.cq =
-        std::make_unique<CqRowCheck>(view, *worker.codebook, options_.limits.max_group_nmse);
+    worker.cq = std::make_unique<CqRowCheck>(view, *worker.codebook,
+                                             options_.limits.max_group_nmse.value_or(kGroupNmse));
     worker.position = position;
     return absl::OkStatus();
   }
@@ -94,31 +104,51 @@ bool IsHeldToPlain(const CqTally& tally, format::Width width, Rounding rounding)
 
 // From here on the correlation of independent norms stays below the limit: 1/16 is one deviation.
 constexpr uint64_t kLeastGroupsForCorrelation = 256;
+// Where about half of the weights' squares is lost, as error feedback does at one bit (0.50 and
+// more on the trained model), norms follow what feedback made of the weights.
+constexpr double kMostNmseForCorrelation = 0.45;
 
-// An archive that decodes to zeros has an error of 1.
-constexpr double kMostTensorNmse = 0.95;
+bool NormsFollowWeights(const CqTally& tally, double nmse, double least) {
+  return nmse > kMostNmseForCorrelation || tally.norms.count < kLeastGroupsForCorrelation ||
+         tally.norms.Value() >= least;
+}
 
-void ApplyErrorLimits(const CqTally& tally, const TensorLimits& limits, TensorCheck& check) {
-  check.bad_groups = tally.over_limit;
-  for (const std::string& text : tally.over_texts) {
-    check.failures.push_back(absl::StrCat(check.name, ": ", text));
+// Counts the groups that are too far off, and names the first few.
+void ApplyGroupLimit(const CqTally& tally, const TensorLimits& limits, TensorCheck& check) {
+  const double most =
+      limits.max_group_nmse.value_or(std::max(kGroupNmse, kGroupOverTensor * check.nmse));
+  for (const WorstGroup& far : tally.far_groups) {
+    if (far.nmse <= most) continue;
+    if (check.bad_groups++ >= kListedFailures) continue;
+    check.failures.push_back(
+        absl::StrFormat("%s: row %d, group %d: error %.4g of the weights' squares, want at most %g",
+                        check.name, far.row, far.group, far.nmse, most));
   }
+}
+
+// How a tensor that is not held to plain rounding does; its failures are added to `check`.
+Match ApplyErrorLimits(const CqTally& tally, const TensorLimits& limits, TensorCheck& check) {
+  ApplyGroupLimit(tally, limits, check);
   const std::string worst =
       absl::StrFormat("the worst is row %d, group %d", check.worst.row, check.worst.group);
-  const double most = std::min(limits.max_tensor_ratio * check.theory, kMostTensorNmse);
-  if (!(check.nmse <= most)) {
-    check.failures.push_back(
-        absl::StrFormat("%s: error %.4g of the weights' squares, want at most %.4g (the width's "
-                        "theory is %.4g); %s",
-                        check.name, check.nmse, most, check.theory, worst));
+  const double most =
+      std::min(limits.max_tensor_ratio.value_or(kTensorRatio) * check.theory, kMostTensorNmse);
+  const bool near = check.nmse <= most;
+  const double cosine = tally.direction.Value();
+  const bool corrected = !near && !limits.max_tensor_ratio && cosine >= limits.min_cosine;
+  if (!near && !corrected) {
+    check.failures.push_back(absl::StrFormat(
+        "%s: error %.4g of the weights' squares, want at most %.4g (the width's theory is %.4g); "
+        "%s; cosine to the weights %.3f",
+        check.name, check.nmse, most, check.theory, worst, cosine));
   }
-  const double correlation = tally.norms.Value();
-  if (tally.norms.count >= kLeastGroupsForCorrelation &&
-      !(correlation >= limits.min_norm_correlation)) {
+  if (!NormsFollowWeights(tally, check.nmse, limits.min_norm_correlation)) {
     check.failures.push_back(absl::StrFormat(
         "%s: the norms do not belong to their groups (correlation %.3f, want at least %g); %s",
-        check.name, correlation, limits.min_norm_correlation, worst));
+        check.name, tally.norms.Value(), limits.min_norm_correlation, worst));
   }
+  if (!check.failures.empty()) return Match::kDiffers;
+  return corrected ? Match::kCorrected : Match::kWithin;
 }
 
 void JudgeCq(const CqTally& tally, const TensorLimits& limits, TensorCheck& check) {
@@ -137,10 +167,10 @@ void JudgeCq(const CqTally& tally, const TensorLimits& limits, TensorCheck& chec
     for (const std::string& text : tally.other_texts) {
       check.failures.push_back(absl::StrCat(check.name, ": ", text));
     }
+    check.match = Match::kDiffers;
   } else {
-    ApplyErrorLimits(tally, limits, check);
+    check.match = ApplyErrorLimits(tally, limits, check);
   }
-  check.match = check.failures.empty() ? Match::kWithin : Match::kDiffers;
 }
 
 void JudgeExact(const ExactTally& tally, TensorCheck& check) {
@@ -190,6 +220,15 @@ TensorCheck NewCheck(const format::Archive& archive, size_t position) {
   return check;
 }
 
+void NoteCorrected(TensorsReport& report) {
+  const auto count = std::ranges::count(report.tensors, Match::kCorrected, &TensorCheck::match);
+  if (count == 0) return;
+  report.notes.push_back(absl::StrFormat(
+      "%d matrices are further from the weights than rounding is, as a calibration that corrects "
+      "errors of others leaves them: what the model says tells whether they are right",
+      count));
+}
+
 // Adds up the ranges of each tensor, in order, and judges it.
 void Conclude(const format::Archive& archive, std::span<const RowRange> ranges,
               std::span<const RangeResult> results, const TensorLimits& limits,
@@ -211,6 +250,7 @@ void Conclude(const format::Archive& archive, std::span<const RowRange> ranges,
     report.tensors.push_back(std::move(check));
   }
   LimitTies(limits, report);
+  NoteCorrected(report);
 }
 
 absl::Status CompareAll(const format::Archive& archive, const converter::TensorSource& source,
@@ -223,7 +263,9 @@ absl::Status CompareAll(const format::Archive& archive, const converter::TensorS
       ForEachRange(ranges, {options.threads, options.progress}, [&](size_t range, size_t worker) {
         return check.CheckRange(ranges[range], workers[worker], results[range]);
       }));
-  Conclude(archive, ranges, results, options.limits, report);
+  TensorLimits limits = options.limits;
+  if (options.encoder != nullptr) limits.rounding = Rounding::kPlain;  // to the encoder's choice
+  Conclude(archive, ranges, results, limits, report);
   return absl::OkStatus();
 }
 
@@ -296,7 +338,8 @@ absl::StatusOr<TensorsReport> VerifyAgainstSource(const format::Archive& archive
                                                   const converter::TensorSource& source,
                                                   const std::string& against,
                                                   const TensorsOptions& options) {
-  TensorsReport report{.archive = archive.path(), .against = against};
+  TensorsReport report{
+      .archive = archive.path(), .against = against, .by_encoder = options.encoder != nullptr};
   const absl::Status status = CompareAll(archive, source, options, report);
   if (!status.ok()) return base::WithContext(status, against);
   return report;
@@ -305,7 +348,9 @@ absl::StatusOr<TensorsReport> VerifyAgainstSource(const format::Archive& archive
 absl::StatusOr<TensorsReport> VerifyAgainstPlan(const format::Archive& archive,
                                                 const converter::TensorPlan& plan,
                                                 const TensorsOptions& options) {
-  TensorsReport report{.archive = archive.path(), .against = plan.checkpoint().path()};
+  TensorsReport report{.archive = archive.path(),
+                       .against = plan.checkpoint().path(),
+                       .by_encoder = options.encoder != nullptr};
   report.failures = GeometryDifferences(archive.geometry(), plan.geometry());
   const bool comparable = CompareSpecs(archive.schema(), plan.schema(), report);
   CompareTokenizer(archive, plan, report);

@@ -7,17 +7,20 @@
 //   - a permitted tie, counted;
 //   - damage, when the tensor was made by plain rounding: one such group is a failure;
 //   - another choice of indices and norms (norm search, calibration): then only the limits on
-//   errors
-//     and norms below can tell a good tensor from a bad one. A swap of two norms that are alike, or
-//     one flipped index bit, is a choice that such an encoder might have made and goes unseen; what
-//     guards a calibrated archive against those is its manifest.
+//     errors and norms below can tell a good tensor from a bad one. A swap of two norms that are
+//     alike, or one flipped index bit, is a choice that such an encoder might have made and goes
+//     unseen; what guards a calibrated archive against those is its manifest. Calibration that
+//     corrects errors of its inputs (recipe "best") leaves the weights far behind: such a tensor
+//     need only follow them, and what the model says (verify_forward.h) is the proof.
 #ifndef NEEDLE_CONVERTER_VERIFY_VERIFY_TENSORS_H_
 #define NEEDLE_CONVERTER_VERIFY_VERIFY_TENSORS_H_
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "absl/status/statusor.h"
+#include "converter/tensor_encoder.h"
 #include "converter/tensor_plan.h"
 #include "converter/tensor_source.h"
 #include "converter/verify/named_tensors.h"
@@ -29,10 +32,8 @@ namespace needle::verify {
 // How the archive's matrices were rounded.
 enum class Rounding : uint8_t {
   // Each tensor as its groups say: plain when at least a quarter of them is plain rounding's, or
-  // when
-  // the indices are and the norms are not (no encoder does that, except at one bit, where indices
-  // do
-  // not depend on norms); otherwise any.
+  // when the indices are and the norms are not (no encoder does that, except at one bit, where
+  // indices do not depend on norms); otherwise any.
   kAuto,
   kPlain,  // round to nearest, all of them
   kAny,    // never hold a tensor to plain rounding
@@ -45,14 +46,18 @@ struct TensorLimits {
   double max_index_ties = 1e-5;
   double max_norm_ties = 1e-3;
   // Other rounding. Tensor: squared error over squared weights, as a multiple of the width's
-  // theory.
-  double max_tensor_ratio = 4;
-  // Group: squared error, over the group's squared weights or the tensor's mean group's, whichever
-  // is more (feedback may spend error on groups that hardly matter).
-  double max_group_nmse = 2;
+  // theory. None: 4, and a tensor past that is "corrected" when min_cosine holds.
+  std::optional<double> max_tensor_ratio;
+  // Cosine of the angle between stored and source values of a corrected tensor. Unrelated ones give
+  // 0 with a deviation of 1/sqrt(values); binary matrices of 12 examples' calibration gave 0.31.
+  double min_cosine = 0.2;
+  // Group: squared error, over the group's squared weights or its row's mean group's, whichever is
+  // more (feedback may spend error on groups that hardly matter). None: 2, or 20 times the tensor's
+  // error when that is more (calibrated tensors of the trained model came to 11 times).
+  std::optional<double> max_group_nmse;
   // Correlation of stored norms with those that fit the stored indices best, over a tensor's
-  // groups. Norms in another order give 0 with a deviation of 1/sqrt(groups); read from 256 groups
-  // on.
+  // groups. Norms in another order give 0 with a deviation of 1/sqrt(groups). Read from 256 groups
+  // on and up to an error of 0.45: beyond that, norms fit other values than the source's.
   double min_norm_correlation = 0.3;
   // Golden CQ tensors: of the largest magnitude in the group. Rounding of the rotation: 7 butterfly
   // stages and two products, each 2^-24, on values that grow with the square root.
@@ -61,6 +66,9 @@ struct TensorLimits {
 
 struct TensorsOptions {
   TensorLimits limits;
+  // What chose indices and norms, known after a build: every matrix must hold exactly its choice,
+  // and the limits on rounding and errors are not read. Null: nothing is known. Outlives the call.
+  const converter::TensorEncoder* encoder = nullptr;
   bool check_widths = false;  // a plan's widths are the archive's (known after a build)
   // Look for the worst group of a tensor also where every group is plain rounding's, which takes
   // half as long again.

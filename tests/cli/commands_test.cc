@@ -214,6 +214,10 @@ TEST_F(CommandTest, VerifyFindsOneFlippedBit) {
       Expect(4, {"verify", File("bad.cact"), "--against", Testdata(kFixtureCheckpoint)});
   EXPECT_THAT(result.out, HasSubstr("NOT verified"));
   EXPECT_THAT(result.out, HasSubstr("engram0.tables"));
+  const ProgramResult quiet =
+      Expect(4, {"verify", File("bad.cact"), "--against", Testdata(kFixtureCheckpoint), "-q"});
+  EXPECT_EQ(quiet.out, "");
+  EXPECT_THAT(quiet.err, HasSubstr("error: engram0.tables: row "));
   Expect(0, {"verify", Testdata(kFixtureArchive), "--against", Testdata(kFixtureCheckpoint)});
   // A depth that is not the checkpoint's never passes, unless it is asked for.
   Expect(0, {"slice", Testdata(kFixtureArchive), "--layers", "4", "-o", File("s.cact")});

@@ -262,6 +262,9 @@ TEST(VerifyTensorsGoldenTest, AcceptsTheReferencesArchivesOfEveryScheme) {
 // that spends error where the activations do not see it.
 class NoisyEncoder : public converter::TensorEncoder {
  public:
+  // `noise`: of the width's own error. `signal`: what is left of the weights.
+  explicit NoisyEncoder(double noise, float signal = 1) : noise_(noise), signal_(signal) {}
+
   absl::StatusOr<quant::EncodeStats> Encode(
       const converter::EncodeRequest& request) const override {
     std::mt19937 random(static_cast<uint32_t>(request.position * 100'000 + request.first_row));
@@ -269,14 +272,17 @@ class NoisyEncoder : public converter::TensorEncoder {
     for (const float weight : request.weights) squares += static_cast<double>(weight * weight);
     const double rms = std::sqrt(squares / static_cast<double>(request.weights.size()));
     const double theory = quant::TheoreticalDistortion(request.codebook->width());
-    std::normal_distribution<float> noise(0, static_cast<float>(kNoise * std::sqrt(theory) * rms));
+    std::normal_distribution<float> noise(0, static_cast<float>(noise_ * std::sqrt(theory) * rms));
     std::vector<float> weights(request.weights.begin(), request.weights.end());
-    for (float& weight : weights) weight += noise(random);
+    for (float& weight : weights) weight = signal_ * weight + noise(random);
     return quant::EncodeRows(weights, request.cols, request.first_row, *request.codebook,
                              request.indices, request.norms);
   }
   std::string Recipe(size_t) const override { return "noisy"; }
-  static constexpr double kNoise = 0.7;  // of the width's own error
+
+ private:
+  double noise_;
+  float signal_;
 };
 
 class OtherRoundingTest : public ::testing::Test {
@@ -284,15 +290,18 @@ class OtherRoundingTest : public ::testing::Test {
   static void SetUpTestSuite() {
     plan_ = MakePlan("fixture/checkpoint.safetensors", "embedding=4,mhc=4,attn.v_proj=1,default=2");
     folder_ = std::make_unique<tests::TempFolder>();
-    const NoisyEncoder encoder;
-    converter::BuildOptions options;
-    options.threads = 1;
-    options.encoder = &encoder;
-    ValueOf(converter::Build(*plan_, folder_->File("noisy.cact"), options));
+    Build(NoisyEncoder(kNoise), "noisy.cact");
   }
   static void TearDownTestSuite() {
     folder_.reset();
     plan_.reset();
+  }
+
+  static void Build(const NoisyEncoder& encoder, const std::string& name) {
+    converter::BuildOptions options;
+    options.threads = 1;
+    options.encoder = &encoder;
+    ValueOf(converter::Build(*plan_, folder_->File(name), options));
   }
 
   TensorsReport VerifyDamage(Rounding rounding = Rounding::kAuto) const {
@@ -301,6 +310,7 @@ class OtherRoundingTest : public ::testing::Test {
     return Verify(ValueOf(damage_.Reopen()), *plan_, options);
   }
 
+  static constexpr double kNoise = 0.45;
   static inline std::shared_ptr<const converter::TensorPlan> plan_;
   static inline std::unique_ptr<tests::TempFolder> folder_;
   Damage damage_{folder_->File("noisy.cact")};
@@ -313,7 +323,7 @@ TEST_F(OtherRoundingTest, IsAcceptedWithItsErrorInTheReport) {
   EXPECT_EQ(check.match, Match::kWithin);
   EXPECT_LT(4 * check.plain_groups, check.groups);
   // The noise adds its square.
-  EXPECT_NEAR(check.nmse / check.theory, 1 + NoisyEncoder::kNoise * NoisyEncoder::kNoise, 0.2);
+  EXPECT_NEAR(check.nmse / check.theory, 1 + kNoise * kNoise, 0.2);
 }
 
 TEST_F(OtherRoundingTest, IsRefusedWherePlainRoundingIsWanted) {
@@ -361,6 +371,108 @@ TEST_F(OtherRoundingTest, LimitsCanBeChanged) {
   options = {};
   options.limits.min_norm_correlation = 0.9999;
   EXPECT_FALSE(Verify(damage_.good(), *plan_, options).passed());
+}
+
+// Weights that a calibration changed to correct errors of others: noise of 2.5 times the width's
+// error, so a squared error of about 7 times theory.
+class CorrectedTest : public OtherRoundingTest {
+ protected:
+  static void SetUpTestSuite() {
+    OtherRoundingTest::SetUpTestSuite();
+    Build(NoisyEncoder(2.5), "corrected.cact");
+  }
+  Damage corrected_{folder_->File("corrected.cact")};
+};
+
+TEST_F(CorrectedTest, PassesAsWhatItIs) {
+  const TensorsReport report = Verify(corrected_.good(), *plan_);
+  EXPECT_THAT(AllFailures(report), IsEmpty());
+  const TensorCheck& check = CheckOf(report, "layer00.q_proj");
+  EXPECT_EQ(check.match, Match::kCorrected);
+  EXPECT_GT(check.nmse, 4 * check.theory);
+  EXPECT_THAT(report.notes, Contains(HasSubstr("matrices are further from the weights")));
+}
+
+TEST_F(CorrectedTest, ALimitThatIsGivenHolds) {
+  TensorsOptions options;
+  options.limits.max_tensor_ratio = 4;
+  EXPECT_THAT(AllFailures(Verify(corrected_.good(), *plan_, options)),
+              Contains(StartsWith("layer00.q_proj: error ")));
+  options = {};
+  options.limits.min_cosine = 0.99;
+  EXPECT_THAT(AllFailures(Verify(corrected_.good(), *plan_, options)),
+              Contains(StartsWith("layer00.q_proj: error ")));
+}
+
+TEST_F(CorrectedTest, AGroupFarOffIsNamed) {
+  const uint16_t norm = corrected_.Norm("layer02.q_proj", 17, 1);
+  corrected_.SetNorm("layer02.q_proj", 17, 1, static_cast<uint16_t>(norm + (3U << 10)));  // times 8
+  EXPECT_THAT(AllFailures(Verify(ValueOf(corrected_.Reopen()), *plan_)),
+              ElementsAre(StartsWith("layer02.q_proj: row 17, group 1: error ")));
+}
+
+// Another model's weights: nothing of the source's is left.
+TEST_F(CorrectedTest, UnrelatedWeightsAreNotACorrection) {
+  Build(NoisyEncoder(1, 0), "unrelated.cact");
+  const Damage unrelated(folder_->File("unrelated.cact"));
+  const TensorsReport report = Verify(unrelated.good(), *plan_);
+  for (const TensorCheck& check : report.tensors) {
+    EXPECT_EQ(check.match, check.width ? Match::kDiffers : Match::kIdentical) << check.name;
+  }
+}
+
+// An encoder whose choice is far from the weights: plain rounding with every norm at an eighth.
+class SmallNorms final : public converter::TensorEncoder {
+ public:
+  absl::StatusOr<quant::EncodeStats> Encode(
+      const converter::EncodeRequest& request) const override {
+    auto stats = converter::RoundToNearest().Encode(request);
+    for (uint16_t& norm : request.norms) norm = static_cast<uint16_t>(norm - (3U << 10));
+    return stats;
+  }
+  std::string Recipe(size_t) const override { return "small"; }
+};
+
+class ChosenTest : public VerifyTensorsTest {
+ protected:
+  // The archive that a build with SmallNorms writes, with `damage` to its bytes.
+  TensorsReport Built(const std::function<void(Damage&)>& damage) const {
+    const tests::TempFolder folder;
+    const SmallNorms encoder;
+    converter::BuildOptions build;
+    build.encoder = &encoder;
+    ValueOf(converter::Build(*plan_, folder.File("small.cact"), build));
+    Damage archive(folder.File("small.cact"));
+    damage(archive);
+    TensorsOptions options;
+    options.encoder = &encoder;
+    return Verify(ValueOf(archive.Reopen()), *plan_, options);
+  }
+};
+
+TEST_F(ChosenTest, WhatTheEncoderChosePassesWhateverItsError) {
+  const TensorsReport report = Built([](Damage&) {});
+  EXPECT_THAT(AllFailures(report), IsEmpty());
+  EXPECT_TRUE(report.passed());
+  EXPECT_TRUE(report.by_encoder);
+  for (const TensorCheck& check : report.tensors) EXPECT_EQ(check.match, Match::kIdentical);
+}
+
+TEST_F(ChosenTest, OneFlippedIndexBitIsNamed) {
+  const TensorsReport report =
+      Built([](Damage& archive) { archive.FlipIndexBit(kLargest, 600, 0); });
+  EXPECT_THAT(AllFailures(report),
+              ElementsAre("embedding: row 600, group 0: not the indices that the build chose"));
+}
+
+TEST_F(ChosenTest, SwappedNormsOfTwoRowsAreNamed) {
+  const TensorsReport report =
+      Built([](Damage& archive) { archive.SwapNormsOfRows(kLargest, 300, 500); });
+  EXPECT_THAT(AllFailures(report),
+              ElementsAre("embedding: row 300, group 0: not the norm that the build chose",
+                          "embedding: row 300, group 1: not the norm that the build chose",
+                          "embedding: row 500, group 0: not the norm that the build chose",
+                          "embedding: row 500, group 1: not the norm that the build chose"));
 }
 
 }  // namespace
