@@ -15,7 +15,7 @@
 #include "converter/calibrate/encoded_tensors.h"
 #include "converter/calibrate/self_text.h"
 #include "converter/calibrate/width_choice.h"
-#include "converter/calibrate/width_groups.h"
+#include "converter/calibrate/width_keys.h"
 #include "converter/verify/plan_weights.h"
 #include "engine/model.h"
 #include "engine/tokenizer.h"
@@ -28,6 +28,11 @@ using converter::TensorPlan;
 using engine::Numerics;
 using format::Width;
 using PlanPtr = std::shared_ptr<const TensorPlan>;
+
+// Every tensor at every width is a model to measure: with larger models less text, down to
+// kFewestTokens, so that all of it takes an hour or so at full size and not a day.
+constexpr uint64_t kMeasureWork = 250'000'000'000;  // weights times tokens, of one model
+constexpr uint64_t kFewestTokens = 1024;
 
 constexpr std::array kWidths = {Width::kBinary, Width::kCq2, Width::kCq3, Width::kCq4};
 
@@ -56,13 +61,14 @@ class Search {
   absl::StatusOr<PlanPtr> MakePlan(const quant::BitMap& map) const;
   absl::Status MakePlans();
   absl::Status SetBudget();
+  uint64_t MeasureTokens() const;
   absl::Status ReadText();
   absl::StatusOr<engine::Model> Load(std::shared_ptr<const engine::WeightSource> source,
                                      Numerics numerics) const;
   absl::Status MeasureKeys();
   absl::Status MeasureWidth(size_t number);
-  absl::StatusOr<double> MeasureGroup(size_t group, const PlanPtr& plan,
-                                      const EncodedTensors& encoded) const;
+  absl::StatusOr<double> MeasureKey(size_t key, const PlanPtr& plan,
+                                    const EncodedTensors& encoded) const;
   absl::StatusOr<std::string> ChooseMap();
   // The maps to measure, with their names: the one that was found, then those it must beat.
   absl::StatusOr<std::vector<std::pair<std::string, std::string>>> Schemes();
@@ -78,8 +84,8 @@ class Search {
   base::ThreadPool pool_;
 
   std::vector<PlanPtr> uniform_;  // by number in kWidths
-  std::vector<WidthGroup> groups_;
-  uint64_t budget_ = 0;  // for the groups, in the bytes of WidthSensitivity
+  std::vector<WidthKey> keys_;
+  uint64_t budget_ = 0;  // for the keys, in the bytes of WidthSensitivity
   size_t num_guard_ = 0;
   std::optional<KlMeter> meter_;
   BitSearchReport report_;
@@ -103,13 +109,13 @@ absl::Status Search::MakePlans() {
     ASSIGN_OR_RETURN(PlanPtr plan, MakePlan(quant::BitMap::Uniform(width)));
     uniform_.push_back(std::move(plan));
   }
-  groups_ = GroupTensors(*uniform_[0]);
-  for (const WidthGroup& group : groups_) {
-    KeySensitivity& key = report_.keys.emplace_back(KeySensitivity{.key = group.key});
+  keys_ = WidthKeys(*uniform_[0]);
+  for (const WidthKey& key : keys_) {
+    KeySensitivity& row = report_.keys.emplace_back(KeySensitivity{.key = key.key});
     for (const Width width : kWidths) {
-      ASSIGN_OR_RETURN(const uint64_t file_bytes, FileBytes(*uniform_[0], group, width));
-      const uint64_t bytes = options_.target_bytes ? file_bytes : IndexBytes(group, width);
-      key.widths.push_back({.width = width, .bytes = bytes});
+      ASSIGN_OR_RETURN(const uint64_t file_bytes, FileBytes(*uniform_[0], key, width));
+      const uint64_t bytes = options_.target_bytes ? file_bytes : IndexBytes(key, width);
+      row.widths.push_back({.width = width, .bytes = bytes});
     }
   }
   return absl::OkStatus();
@@ -124,9 +130,9 @@ absl::Status Search::SetBudget() {
   }
   uint64_t narrowest = 0;
   uint64_t weights = 0;
-  for (size_t i = 0; i < groups_.size(); ++i) {
+  for (size_t i = 0; i < keys_.size(); ++i) {
     narrowest += report_.keys[i].widths[0].bytes;
-    weights += groups_[i].padded_weights;
+    weights += keys_[i].padded_weights;
   }
   if (target_bits) {
     if (std::isfinite(*target_bits) && *target_bits >= 1) {
@@ -145,6 +151,13 @@ absl::Status Search::SetBudget() {
   }
   budget_ = *target_bytes - (smallest - narrowest);
   return absl::OkStatus();
+}
+
+uint64_t Search::MeasureTokens() const {
+  uint64_t weights = 1;
+  for (const WidthKey& key : keys_) weights += key.padded_weights;
+  const uint64_t affordable = std::max(kFewestTokens, kMeasureWork / weights);
+  return std::min<uint64_t>(options_.measure_tokens, affordable);
 }
 
 absl::Status Search::ReadText() {
@@ -168,7 +181,8 @@ absl::Status Search::ReadText() {
   num_guard_ = examples.size();
   // Every so many of the fit part that they fill what is left of the tokens.
   const uint64_t used = CountTokens(examples);
-  const uint64_t left = options_.measure_tokens - std::min<uint64_t>(used, options_.measure_tokens);
+  const uint64_t wanted = MeasureTokens();
+  const uint64_t left = wanted - std::min(used, wanted);
   const size_t step =
       left == 0 ? set.fit.size() : static_cast<size_t>((CountTokens(set.fit) + left - 1) / left);
   if (left > 0 || examples.empty()) {
@@ -195,19 +209,20 @@ absl::Status Search::MeasureWidth(size_t number) {
   calibrate.steps.sequential = false;
   calibrate.guard = false;
   ASSIGN_OR_RETURN(const Calibration calibration, Calibrate(uniform_[number], calibrate));
-  for (size_t group = 0; group < groups_.size(); ++group) {
+  for (size_t key = 0; key < keys_.size(); ++key) {
     RETURN_IF_ERROR(
-        Tell("sensitivity", number * groups_.size() + group, kWidths.size() * groups_.size()));
-    ASSIGN_OR_RETURN(report_.keys[group].widths[number].kl,
-                     MeasureGroup(group, uniform_[number], calibration.encoder->tensors()));
+        Tell("sensitivity", number * keys_.size() + key, kWidths.size() * keys_.size()));
+    ASSIGN_OR_RETURN(report_.keys[key].widths[number].kl,
+                     MeasureKey(key, uniform_[number], calibration.encoder->tensors()));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<double> Search::MeasureGroup(size_t group, const PlanPtr& plan,
-                                            const EncodedTensors& encoded) const {
+absl::StatusOr<double> Search::MeasureKey(size_t key, const PlanPtr& plan,
+                                          const EncodedTensors& encoded) const {
+  const size_t position = keys_[key].position;
   auto alone = std::make_shared<EncodedTensors>(encoded.size());
-  for (const size_t position : groups_[group].positions) (*alone)[position] = encoded[position];
+  (*alone)[position] = encoded[position];
   ASSIGN_OR_RETURN(const engine::Model model,
                    Load(std::make_shared<EncodedWeights>(plan, alone), Numerics::kFloat));
   ASSIGN_OR_RETURN(const ExampleScores scores, meter_->Measure(model));
@@ -230,32 +245,32 @@ absl::Status Search::MeasureKeys() {
 absl::StatusOr<std::string> Search::ChooseMap() {
   std::vector<std::vector<WidthOption>> options;
   for (const KeySensitivity& key : report_.keys) {
-    auto& group = options.emplace_back();
-    for (const WidthSensitivity& width : key.widths) group.push_back({width.bytes, width.cost});
+    auto& row = options.emplace_back();
+    for (const WidthSensitivity& width : key.widths) row.push_back({width.bytes, width.cost});
   }
   const auto chosen = ChooseOptions(options, budget_);
   if (!chosen) return absl::InternalError("no widths fit a target that was checked");
   std::vector<Width> widths;
-  for (size_t i = 0; i < groups_.size(); ++i) {
+  for (size_t i = 0; i < keys_.size(); ++i) {
     report_.keys[i].chosen = kWidths[(*chosen)[i]];
     widths.push_back(report_.keys[i].chosen);
   }
-  return MapText(*uniform_[0], groups_, widths);
+  return MapText(*uniform_[0], keys_, widths);
 }
 
 double Search::Bits(std::span<const Width> widths) const {
   uint64_t bytes = 0;
   uint64_t weights = 0;
-  for (size_t i = 0; i < groups_.size(); ++i) {
-    bytes += IndexBytes(groups_[i], widths[i]);
-    weights += groups_[i].padded_weights;
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    bytes += IndexBytes(keys_[i], widths[i]);
+    weights += keys_[i].padded_weights;
   }
   return 8 * static_cast<double>(bytes) / static_cast<double>(weights);
 }
 
 bool Search::Fits(const TensorPlan& plan) const {
   if (options_.target_bytes) return plan.layout().file_bytes <= *options_.target_bytes;
-  return Bits(GroupWidths(plan, groups_)) <= *options_.target_bits;
+  return Bits(WidthsOf(plan, keys_)) <= *options_.target_bits;
 }
 
 absl::StatusOr<std::vector<std::pair<std::string, std::string>>> Search::Schemes() {
@@ -282,12 +297,12 @@ absl::StatusOr<Search::Candidate> Search::MeasureScheme(const std::string& name,
   Candidate result;
   ASSIGN_OR_RETURN(result.plan, MakePlan(bit_map));
   ASSIGN_OR_RETURN(result.calibration, Calibrate(result.plan, options_.calibrate));
-  const std::vector<Width> widths = GroupWidths(*result.plan, groups_);
+  const std::vector<Width> widths = WidthsOf(*result.plan, keys_);
   result.measure = {.name = name,
                     .bit_map = map,
                     .file_bytes = result.plan->layout().file_bytes,
                     .bits = Bits(widths)};
-  for (size_t i = 0; i < groups_.size(); ++i) {
+  for (size_t i = 0; i < keys_.size(); ++i) {
     for (const WidthSensitivity& width : report_.keys[i].widths) {
       if (width.width == widths[i]) result.measure.predicted += width.cost;
     }

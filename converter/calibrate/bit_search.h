@@ -31,20 +31,20 @@ struct BitSearchOptions {
   // the phases "sensitivity" (counted in models) and "schemes".
   CalibrateOptions calibrate;
   // Text that each model is measured with: the guard part, then examples of the fit part, evenly
-  // spread, up to so many tokens.
+  // spread, up to so many tokens; fewer for models of more than 30 million weights.
   size_t measure_tokens = 8192;
 };
 
-// One width for all tensors that a key of the map names.
+// One width for one tensor.
 struct WidthSensitivity {
   format::Width width = format::Width::kCq2;
   uint64_t bytes = 0;  // that count towards the target
-  double kl = 0;       // mean KL of the float model with only these tensors quantised
+  double kl = 0;       // mean KL of the float model with only this tensor quantised
   double cost = 0;     // the same, made never to rise with the width: what is minimised
 };
 
 struct KeySensitivity {
-  std::string key = {};  // "attn.q_proj", "engram0.tables"; sites numbered as in the checkpoint
+  std::string key = {};  // "layer02.q_proj", "engram0.tables": numbered as in the checkpoint
   std::vector<WidthSensitivity> widths = {};  // narrow ones first
   format::Width chosen = format::Width::kCq2;
 };
@@ -78,10 +78,10 @@ struct BitSearch {
   BitSearchReport report;
 };
 
-// Widths 1, 2, 3 and 4 (ternary takes the bytes of 2 bits and holds less) for each key such that
-// the sum of the keys' costs is the least possible within the target, measured against the widest
-// uniform scheme and the default scheme that fit; the best of these is kept. `plan`: its bit map is
-// not read. Depends on the files, the text and the settings alone, not on threads.
+// Widths 1, 2, 3 and 4 (ternary takes the bytes of 2 bits and holds less) for each tensor such that
+// the sum of the tensors' costs is the least possible within the target, measured against the
+// widest uniform scheme and the default scheme that fit; the best of these is kept. `plan`: its bit
+// map is not read. Depends on the files, the text and the settings alone, not on threads.
 // InvalidArgument: no target or both; one that even 1 bit everywhere exceeds, with the smallest
 // that is possible. Otherwise as of Calibrate and TensorPlan::Make.
 absl::StatusOr<BitSearch> SearchWidths(std::shared_ptr<const converter::Checkpoint> checkpoint,

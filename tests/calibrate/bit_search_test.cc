@@ -68,10 +68,10 @@ TEST_F(BitSearchTest, NeverExceedsTheTarget) {
 }
 
 TEST_F(BitSearchTest, MeasuresEveryKeyAtEveryWidth) {
-  // embedding, 5 projections, 3 mhc_phi, 3 of each of the two sites.
-  ASSERT_EQ(search_->report.keys.size(), 15U);
-  EXPECT_EQ(search_->report.keys[1].key, "attn.q_proj");
-  EXPECT_EQ(search_->report.keys[9].key, "engram0.tables");
+  // embedding, 5 projections of 6 layers, 3 mhc_phi, 3 of each of the two sites.
+  ASSERT_EQ(search_->report.keys.size(), 40U);
+  EXPECT_EQ(search_->report.keys[1].key, "layer00.q_proj");
+  EXPECT_EQ(search_->report.keys[34].key, "engram0.tables");
   for (const KeySensitivity& key : search_->report.keys) {
     ASSERT_EQ(key.widths.size(), 4U);
     for (size_t i = 1; i < 4; ++i) {
@@ -154,13 +154,15 @@ TEST(BitSearchTargetTest, KeepsToATargetOfBits) {
   EXPECT_GT(search.report.schemes[0].bits, 2.3);
 }
 
-// A slice of Needle 3 keeps the site at layer 5 of sites at 2 and 5: keys name it engram1.
-TEST(BitSearchTargetTest, NamesSitesAsTheCheckpointDoes) {
+// Depth 2 of 6 keeps blocks 0 and 5, and the site at 5 of sites at 2 and 5, which keys name
+// engram1.
+TEST(BitSearchTargetTest, NamesLayersAndSitesAsTheCheckpointDoes) {
   BitSearchOptions options = Options();
   options.target_bits = 2;
   converter::PlanOptions plan;
   plan.layers = 2;
   const BitSearch search = ValueOf(SearchFixture(options, plan));
+  EXPECT_EQ(search.report.keys[6].key, "layer05.q_proj");
   EXPECT_EQ(search.report.keys.back().key, "engram1.value_proj");
   EXPECT_EQ(search.plan->geometry().num_layers, 2U);
 }
