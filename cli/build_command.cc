@@ -63,6 +63,19 @@ std::string TokenizerText(const converter::TensorPlan& plan) {
                                   : plan.tokenizer_path();
 }
 
+base::Json RebalanceJson(const converter::TensorPlan& plan) {
+  if (plan.balances().empty()) return {};
+  const auto [least, largest] = converter::ScaleRange(plan.balances());
+  return {{"layers", plan.balances().size()}, {"least_scale", least}, {"largest_scale", largest}};
+}
+
+std::string RebalanceText(const converter::TensorPlan& plan) {
+  if (plan.balances().empty()) return "";
+  const auto [least, largest] = converter::ScaleRange(plan.balances());
+  return absl::StrFormat("rebalanced: attention inputs of %d layers, channels times %.3g to %.3g\n",
+                         plan.balances().size(), least, largest);
+}
+
 // What is known before anything is written; a build adds to it.
 base::Json PlanJson(const BuildOptions& options, const converter::TensorPlan& plan) {
   return {
@@ -73,6 +86,7 @@ base::Json PlanJson(const BuildOptions& options, const converter::TensorPlan& pl
       {"layers", plan.selection().layers},
       {"bytes", plan.layout().file_bytes},
       {"tokenizer", plan.tokenizer().empty() ? base::Json() : base::Json(plan.tokenizer_path())},
+      {"rebalanced", RebalanceJson(plan)},
       {"header", HeaderJson(plan.layout().header)}};
 }
 
@@ -94,8 +108,9 @@ absl::StatusOr<ExitCode> DryRun(const BuildOptions& options, const converter::Te
     session.out.WriteJson(json);
   } else {
     session.out.Write(PlanLine("dry run, nothing is written", plan));
-    session.out.Write(absl::StrCat("tokenizer: ", TokenizerText(plan), "\n\n", KindsText(kinds),
-                                   "\n", LayoutText(plan.schema(), plan.layout().records)));
+    session.out.Write(absl::StrCat("tokenizer: ", TokenizerText(plan), "\n", RebalanceText(plan),
+                                   "\n", KindsText(kinds), "\n",
+                                   LayoutText(plan.schema(), plan.layout().records)));
   }
   return WarningsCode(options.source.strict, plan.warnings());
 }
@@ -162,8 +177,8 @@ absl::StatusOr<ExitCode> RunBuild(const BuildOptions& options, Session& session)
     session.out.WriteJson(json);
   } else if (!options.quiet) {
     session.out.Write(PlanLine(report.path, *plan));
-    session.out.Write(
-        absl::StrFormat("tokenizer: %s\ntime: %.2f s\n\n", TokenizerText(*plan), report.seconds));
+    session.out.Write(absl::StrFormat("tokenizer: %s\n%stime: %.2f s\n\n", TokenizerText(*plan),
+                                      RebalanceText(*plan), report.seconds));
     session.out.Write(CalibrationText(calibrated, options.verbose));
     session.out.Write(KindsText(kinds));
     if (options.verbose) session.out.Write("\n" + TensorReportsText(report.tensors));

@@ -74,6 +74,10 @@ void AddSourceOptions(Command& command, SourceOptions* options) {
   command.Add({.names = "--keep-confidence",
                .help = "keep the confidence head, which was not trained with the adapter"},
               &options->keep_confidence);
+  command.Add({.names = "--rebalance",
+               .help = "make the channels of attention inputs alike first; the float function "
+                       "stays, outliers no longer spoil 2 bits"},
+              &options->rebalance);
   AddStrictOption(command, &options->strict);
   command.Exclude("--tokenizer", "--no-tokenizer");
   command.Need("--keep-confidence", "--lora");
@@ -84,6 +88,7 @@ converter::PlanOptions PlanOptionsOf(const SourceOptions& options, quant::BitMap
   plan.bit_map = std::move(bit_map);
   plan.adapters = options.adapters;
   plan.keep_confidence = options.keep_confidence;
+  plan.rebalance = options.rebalance;
   plan.tokenizer = options.no_tokenizer ? "" : options.tokenizer;
   plan.strict = options.strict;
   return plan;

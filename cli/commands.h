@@ -59,6 +59,7 @@ struct SourceOptions {
   bool no_tokenizer = false;
   std::vector<std::string> adapters;
   bool keep_confidence = false;
+  bool rebalance = false;
   bool strict = false;
 };
 void AddSourceOptions(Command& command, SourceOptions* options);

@@ -79,6 +79,7 @@ absl::Status WriteSums(const LadderOptions& options, const converter::LadderRepo
   request.options = {{"command", "ladder"},
                      {"depths", options.depths},
                      {"codebook", options.source.codebook},
+                     {"rebalance", options.source.rebalance},
                      {"bits_map", bit_map.Text()}};
   request.inputs = {options.checkpoint};
   request.inputs.insert(request.inputs.end(), options.source.adapters.begin(),

@@ -29,6 +29,9 @@ void AddCheckpointOptions(Command& command, CheckpointOptions* options) {
   command.Add({.names = "--keep-confidence", .help = "with --lora: keep the confidence head"},
               &options->keep_confidence);
   command.Need("--keep-confidence", "--lora");
+  command.Add({.names = "--rebalance",
+               .help = "of a checkpoint: its tensors as build --rebalance makes them"},
+              &options->rebalance);
 }
 
 absl::StatusOr<std::shared_ptr<const converter::TensorPlan>> PlanCheckpoint(
@@ -40,6 +43,7 @@ absl::StatusOr<std::shared_ptr<const converter::TensorPlan>> PlanCheckpoint(
   plan.tokenizer = options.tokenizer;
   plan.adapters = options.adapters;
   plan.keep_confidence = options.keep_confidence;
+  plan.rebalance = options.rebalance;
   ASSIGN_OR_RETURN(auto checkpoint, converter::Checkpoint::Open(path));
   ASSIGN_OR_RETURN(converter::TensorPlan made,
                    converter::TensorPlan::Make(std::move(checkpoint), plan));
@@ -68,9 +72,11 @@ absl::StatusOr<std::shared_ptr<const engine::WeightSource>> OpenWeights(
     ASSIGN_OR_RETURN(auto plan, PlanCheckpoint(path, options));
     return std::make_shared<const verify::PlanWeights>(std::move(plan));
   }
-  if (options.layers || options.tokenizer || !options.adapters.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": --layers, --tokenizer and --lora are for checkpoints; this is an archive"));
+  if (options.layers || options.tokenizer || !options.adapters.empty() || options.rebalance) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path,
+                     ": --layers, --tokenizer, --lora and --rebalance are for checkpoints; "
+                     "this is an archive"));
   }
   return engine::ArchiveWeights::Open(path);
 }

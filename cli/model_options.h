@@ -24,6 +24,7 @@ struct CheckpointOptions {
   std::optional<std::string> tokenizer;
   std::vector<std::string> adapters;
   bool keep_confidence = false;
+  bool rebalance = false;
 };
 void AddCheckpointOptions(Command& command, CheckpointOptions* options);
 absl::StatusOr<std::shared_ptr<const converter::TensorPlan>> PlanCheckpoint(

@@ -117,6 +117,8 @@ void AddReportOptions(Command& command, ReportOptions* options) {
   command.Add({.names = "--keep-confidence",
                .help = "the archive keeps the confidence head although an adapter is merged"},
               &options->checkpoint.keep_confidence);
+  command.Add({.names = "--rebalance", .help = "the archive was built with --rebalance"},
+              &options->checkpoint.rebalance);
   command.Add({.names = "--data",
                .value = "FILE",
                .help = "examples as JSON Lines, as for eval: adds accuracy, divergence and the "
@@ -144,6 +146,7 @@ void AddReportOptions(Command& command, ReportOptions* options) {
   AddQuietOption(command, &options->quiet);
   command.Need("--lora", "--against");
   command.Need("--keep-confidence", "--lora");
+  command.Need("--rebalance", "--against");
   command.Need("--limit", "--data");
   command.Need("--examples", "--data");
 }

@@ -228,7 +228,7 @@ void AddVerifyOptions(Command& command, VerifyOptions* options) {
   command.Exclude("archive", "--manifest");
   command.Exclude("--data", "--text");
   for (const char* option : {"--no-forward", "--data", "--text", "--layers", "--tokenizer",
-                             "--lora", "--max-mean-kl", "--max-kl", "--min-top1"}) {
+                             "--lora", "--rebalance", "--max-mean-kl", "--max-kl", "--min-top1"}) {
     command.Need(option, "--against");
   }
 }

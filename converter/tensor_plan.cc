@@ -187,6 +187,7 @@ struct TensorPlan::State {
   std::vector<std::string> warnings;
   std::string tokenizer_path;
   std::vector<uint8_t> tokenizer;
+  std::vector<InputBalance> balances;
 
   absl::Status LoadAdapters(const PlanOptions& options, const std::set<std::string>& known);
   absl::Status LoadTokenizer(const PlanOptions& options);
@@ -194,6 +195,9 @@ struct TensorPlan::State {
   absl::Status CheckLeaves(const std::vector<HeadShape>& heads) const;
   Source SourceOf(const TensorSpec& spec, const std::vector<HeadShape>& heads) const;
   std::vector<Merge> MergesOf(const std::string& path) const;
+  // As the checkpoint and its adapters have them.
+  absl::Status ReadSource(const Source& source, uint64_t first, uint64_t count,
+                          std::span<float> values) const;
 };
 
 absl::Status TensorPlan::State::LoadAdapters(const PlanOptions& options,
@@ -283,6 +287,25 @@ absl::Status TensorPlan::State::Bind(const std::vector<HeadShape>& heads, bool h
   return absl::OkStatus();
 }
 
+absl::Status TensorPlan::State::ReadSource(const Source& source, uint64_t first, uint64_t count,
+                                           std::span<float> values) const {
+  if (const auto* constant = std::get_if<std::vector<float>>(&source)) {
+    std::copy(constant->begin(), constant->end(), values.begin());
+    return absl::OkStatus();
+  }
+  const auto& leaf = std::get<LeafSource>(source);
+  ASSIGN_OR_RETURN(const LeafData data, checkpoint->Data(leaf.leaf));
+  if (leaf.merges.empty()) {
+    leaf.view.Read(data, first, count, values);
+    return absl::OkStatus();
+  }
+  const uint64_t cols = count == 0 ? 0 : values.size() / count;
+  for (uint64_t i = 0; i < count; ++i) {
+    ReadMergedRow(leaf, data, first + i, values.subspan(i * cols, cols));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<TensorPlan> TensorPlan::Make(std::shared_ptr<const Checkpoint> checkpoint,
                                             const PlanOptions& options) {
   auto state = std::make_unique<State>();
@@ -317,7 +340,11 @@ absl::StatusOr<TensorPlan> TensorPlan::Make(std::shared_ptr<const Checkpoint> ch
   ASSIGN_OR_RETURN(state->widths, options.bit_map.Resolve(schema, numbers));
   ASSIGN_OR_RETURN(state->layout, format::ArchiveLayout::Make(geometry, schema, state->widths,
                                                               state->tokenizer.size()));
-  return TensorPlan(std::move(state));
+  TensorPlan plan(std::move(state));
+  if (options.rebalance) {
+    ASSIGN_OR_RETURN(plan.state_->balances, BalanceInputs(plan, plan.schema()));
+  }
+  return plan;
 }
 
 TensorPlan::TensorPlan(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -333,6 +360,7 @@ const format::LayerSelection& TensorPlan::selection() const { return state_->sel
 const std::vector<std::string>& TensorPlan::warnings() const { return state_->warnings; }
 std::span<const uint8_t> TensorPlan::tokenizer() const { return state_->tokenizer; }
 const std::string& TensorPlan::tokenizer_path() const { return state_->tokenizer_path; }
+std::span<const InputBalance> TensorPlan::balances() const { return state_->balances; }
 
 std::vector<std::string> TensorPlan::files() const {
   std::vector<std::string> files = state_->checkpoint->files();
@@ -354,20 +382,8 @@ absl::Status TensorPlan::ReadRows(size_t position, uint64_t first, uint64_t coun
         absl::StrFormat("%s: rows %d to %d into %d values, it is %s", spec.name, first,
                         first + count, values.size(), format::ShapeText(spec.shape)));
   }
-  if (const auto* constant = std::get_if<std::vector<float>>(&state_->sources[position])) {
-    std::copy(constant->begin(), constant->end(), values.begin());
-    return absl::OkStatus();
-  }
-  const auto& source = std::get<LeafSource>(state_->sources[position]);
-  ASSIGN_OR_RETURN(const LeafData data, state_->checkpoint->Data(source.leaf));
-  if (source.merges.empty()) {
-    source.view.Read(data, first, count, values);
-    return absl::OkStatus();
-  }
-  const uint64_t cols = TensorCols(spec);
-  for (uint64_t i = 0; i < count; ++i) {
-    ReadMergedRow(source, data, first + i, values.subspan(i * cols, cols));
-  }
+  RETURN_IF_ERROR(state_->ReadSource(state_->sources[position], first, count, values));
+  if (!state_->balances.empty()) ApplyBalance(state_->balances, spec.id, values);
   return absl::OkStatus();
 }
 

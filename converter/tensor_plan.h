@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "converter/checkpoint.h"
 #include "converter/model_config.h"
+#include "converter/rebalance.h"
 #include "converter/tensor_source.h"
 #include "format/layer_selection.h"
 #include "format/record.h"
@@ -29,7 +30,8 @@ struct PlanOptions {
   // A SentencePiece .model or a .cact. Nothing: tokenizer.model beside the checkpoint, if there is
   // one. Empty: none.
   std::optional<std::string> tokenizer;
-  bool strict = false;  // warnings about the tree are errors
+  bool rebalance = false;  // attention inputs as of BalanceInputs: other tensors, one function
+  bool strict = false;     // warnings about the tree are errors
 };
 
 // Immutable after Make; any number of threads may read. Movable.
@@ -37,7 +39,8 @@ class TensorPlan final : public TensorSource {
  public:
   // InvalidArgument: options (depth, bit map). Unimplemented: a tree or tokenizer that no archive
   // can hold. DataLoss: everything that is missing, misshapen or of an integer type, in one message
-  // of a line each. Reads no weights apart from adapters and the tokenizer.
+  // of a line each. Reads no weights apart from adapters and the tokenizer; for rebalancing,
+  // those of attention.
   static absl::StatusOr<TensorPlan> Make(std::shared_ptr<const Checkpoint> checkpoint,
                                          const PlanOptions& options);
 
@@ -62,11 +65,13 @@ class TensorPlan final : public TensorSource {
   // The attachment's bytes, empty without one, and the file it came from.
   std::span<const uint8_t> tokenizer() const;
   const std::string& tokenizer_path() const;
+  // Of each layer of the result; empty when nothing was asked for.
+  std::span<const InputBalance> balances() const;
   // Every file that was read: checkpoint (shards), adapters, tokenizer.
   std::vector<std::string> files() const;
 
-  // TensorSource. Weights are in archive orientation, merged with the adapters, not checked for
-  // NaN.
+  // TensorSource. Weights are in archive orientation, merged with the adapters, then rebalanced;
+  // not checked for NaN.
   absl::Status ReadRows(size_t position, uint64_t first, uint64_t count,
                         std::span<float> values) const override;
 

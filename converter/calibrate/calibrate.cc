@@ -116,6 +116,7 @@ absl::StatusOr<base::Json> Job::StatsKey() const {
   base::Json key = {{"files", sums},
                     {"tokenizer", base::Sha256Hex(plan_->tokenizer())},
                     {"blocks", plan_->selection().layers},
+                    {"rebalanced", !plan_->balances().empty()},
                     {"max_tokens", options_.max_tokens},
                     {"max_example_tokens", options_.max_example_tokens}};
   if (IsSelf()) {

@@ -49,6 +49,7 @@ summary{cursor:pointer;padding:.3rem 0;color:var(--bar)}
 article{border-top:1px solid var(--rule);padding:.8rem 0}article:first-of-type{border-top:0}
 article h3{margin:0 0 .4rem;overflow-wrap:anywhere}
 .label{color:var(--soft);font-size:.82rem}
+@media (max-width:30rem){th,td{padding:.28rem .35rem}tbody th{white-space:normal}}
 @media print{body{background:#fff}section{break-inside:avoid}}
 )css";
 

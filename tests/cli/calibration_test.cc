@@ -3,6 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "tests/cli/samples.h"
+#include "tests/support/outliers.h"
 
 namespace needle::tests {
 namespace {
@@ -34,6 +35,29 @@ TEST_F(CalibrationTest, BestPassesItsOwnVerificationVerifyAndReport) {
   const ProgramResult other =
       Expect(4, {"verify", File("five.cact"), "--against", checkpoint_, "--layers", "4"});
   EXPECT_THAT(other.out, HasSubstr("FAILED"));
+}
+
+// Ten channels of each attention input are 25 times larger than the others.
+TEST_F(CalibrationTest, RebalancingSavesAModelWithOutliers) {
+  const std::string outliers = WriteOutliersCheckpoint(folder_);
+  const auto kl_mean = [](const base::Json& json) {
+    return json["verification"]["forward"]["kl_mean"].get<double>();
+  };
+  std::vector<std::string> build = {"build", outliers, "-o", archive_, "--json"};
+  const double plain = kl_mean(RunProgram(build).Json());
+  build.emplace_back("--rebalance");
+  const base::Json json = Expect(0, build).Json();
+  EXPECT_EQ(json["rebalanced"]["layers"], 6);
+  EXPECT_LT(10 * kl_mean(json), plain);
+  EXPECT_THAT(Expect(0, {"build", outliers, "--rebalance", "--dry-run"}).out,
+              HasSubstr("rebalanced: attention inputs of 6 layers"));
+
+  Expect(0, {"verify", archive_, "--against", outliers, "--rebalance"});
+  Expect(0, {"report", archive_, "--against", outliers, "--rebalance", "-o", File("r.html")});
+  EXPECT_THAT(Expect(4, {"verify", archive_, "--against", outliers}).out,
+              HasSubstr("failure: layer00.norm_in"));
+  EXPECT_THAT(Expect(2, {"run", archive_, "hello", "--rebalance"}).err,
+              HasSubstr("are for checkpoints"));
 }
 
 // Plain rounding to one bit ruins the model: the build says so, quiet or not.

@@ -95,7 +95,7 @@ class FieldsTest : public CommandTest {
 TEST_F(FieldsTest, EveryFieldIsDocumented) {
   const std::string checkpoint = Testdata(kFixtureCheckpoint), archive = Testdata(kFixtureArchive);
   ExpectBuildFields({});
-  ExpectBuildFields({"--layers", "2", "--calibrate", FewExamples()});
+  ExpectBuildFields({"--layers", "2", "--rebalance", "--calibrate", FewExamples()});
   ExpectFields(0, {"requantize", archive, "--bits", "3", "-o", File("r.cact")});
   ExpectFields(0, {"slice", archive, "--layers", "3", "-o", File("s.cact")});
   ExpectFields(0, {"ladder", checkpoint, "--depths", "2,3", "--out-dir", folder_.path()});

@@ -76,6 +76,23 @@ TEST_F(VerifyForwardTest, CountsWhatItCompared) {
   EXPECT_THAT(report.reference, HasSubstr("checkpoint.safetensors (float)"));
 }
 
+// Rounding to f32 moves logits by some 1e-4 at most; KL is about half the square of that.
+TEST_F(VerifyForwardTest, RebalancedWeightsAreTheSameFunction) {
+  const tests::TempFolder folder;
+  const auto checkpoint =
+      ValueOf(converter::Checkpoint::Open(tests::WriteOutliersCheckpoint(folder)));
+  converter::PlanOptions options;
+  const auto model = [&](bool rebalance) {
+    options.rebalance = rebalance;
+    return LoadFloats(std::make_shared<const converter::TensorPlan>(
+        ValueOf(converter::TensorPlan::Make(checkpoint, options))));
+  };
+  const auto report = ValueOf(VerifyForward(model(false), model(true), sequences_, {}));
+  EXPECT_GT(report.divergence.kl_max, 0);
+  EXPECT_LT(report.divergence.kl_max, 1e-7);
+  EXPECT_EQ(report.divergence.top1, 1);
+}
+
 // The fixture's archive is a good one: figures.json has a mean KL of 0.0035 over answers. Here are
 // prompts too, which the model was not trained to predict.
 TEST_F(VerifyForwardTest, AGoodArchivePassesInEveryNumerics) {
