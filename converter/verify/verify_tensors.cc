@@ -27,6 +27,7 @@ using format::TensorSpec;
 constexpr double kTensorRatio = 4;
 constexpr double kGroupNmse = 2;
 constexpr double kGroupOverTensor = 20;
+constexpr double kNormCorrelation = 0.3;
 // With any ratio: an archive that decodes to zeros has an error of 1.
 constexpr double kMostTensorNmse = 0.95;
 
@@ -102,15 +103,14 @@ bool IsHeldToPlain(const CqTally& tally, format::Width width, Rounding rounding)
   return width != format::Width::kBinary && 2 * tally.other_norms >= tally.groups;
 }
 
-// From here on the correlation of independent norms stays below the limit: 1/16 is one deviation.
 constexpr uint64_t kLeastGroupsForCorrelation = 256;
 // Where about half of the weights' squares is lost, as error feedback does at one bit (0.50 and
 // more on the trained model), norms follow what feedback made of the weights.
 constexpr double kMostNmseForCorrelation = 0.45;
 
-bool NormsFollowWeights(const CqTally& tally, double nmse, double least) {
-  return nmse > kMostNmseForCorrelation || tally.norms.count < kLeastGroupsForCorrelation ||
-         tally.norms.Value() >= least;
+double LeastNormCorrelation(const CqTally& tally, const TensorLimits& limits) {
+  const double deviation = 1 / std::sqrt(static_cast<double>(tally.norms.count));
+  return limits.min_norm_correlation.value_or(std::min(kNormCorrelation, 5 * deviation));
 }
 
 // Counts the groups that are too far off, and names the first few.
@@ -142,10 +142,13 @@ Match ApplyErrorLimits(const CqTally& tally, const TensorLimits& limits, TensorC
         "%s; cosine to the weights %.3f",
         check.name, check.nmse, most, check.theory, worst, cosine));
   }
-  if (!NormsFollowWeights(tally, check.nmse, limits.min_norm_correlation)) {
+  const double least = LeastNormCorrelation(tally, limits);
+  const double correlation = tally.norms.Value();
+  if (tally.norms.count >= kLeastGroupsForCorrelation && check.nmse <= kMostNmseForCorrelation &&
+      !(correlation >= least)) {
     check.failures.push_back(absl::StrFormat(
-        "%s: the norms do not belong to their groups (correlation %.3f, want at least %g); %s",
-        check.name, tally.norms.Value(), limits.min_norm_correlation, worst));
+        "%s: the norms do not belong to their groups (correlation %.3f, want at least %.3g); %s",
+        check.name, correlation, least, worst));
   }
   if (!check.failures.empty()) return Match::kDiffers;
   return corrected ? Match::kCorrected : Match::kWithin;

@@ -56,9 +56,10 @@ struct TensorLimits {
   // error when that is more (calibrated tensors of the trained model came to 11 times).
   std::optional<double> max_group_nmse;
   // Correlation of stored norms with those that fit the stored indices best, over a tensor's
-  // groups. Norms in another order give 0 with a deviation of 1/sqrt(groups). Read from 256 groups
-  // on and up to an error of 0.45: beyond that, norms fit other values than the source's.
-  double min_norm_correlation = 0.3;
+  // groups. None: norms in another order give 0 with a deviation of 1/sqrt(groups), five of these
+  // are wanted, or 0.3 when that is less. Read from 256 groups on and up to an error of 0.45:
+  // beyond that, norms fit other values than the source's.
+  std::optional<double> min_norm_correlation;
   // Golden CQ tensors: of the largest magnitude in the group. Rounding of the rotation: 7 butterfly
   // stages and two products, each 2^-24, on values that grow with the square root.
   double golden_tolerance = 2e-6;

@@ -1,6 +1,7 @@
 // Recipes on the command line: what they build passes every check that the program itself offers.
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "tests/cli/samples.h"
 #include "tests/support/outliers.h"
@@ -35,6 +36,17 @@ TEST_F(CalibrationTest, BestPassesItsOwnVerificationVerifyAndReport) {
   const ProgramResult other =
       Expect(4, {"verify", File("five.cact"), "--against", checkpoint_, "--layers", "4"});
   EXPECT_THAT(other.out, HasSubstr("FAILED"));
+}
+
+// Models that were not trained: norms of a corrected matrix then follow the weights least.
+TEST_F(CalibrationTest, RandomModelsPassToo) {
+  for (const char* model : {"golden/n3-small", "golden/n2-small"}) {
+    const std::string checkpoint = Testdata(absl::StrCat(model, "/checkpoint.safetensors"));
+    const std::string tokenizer = Testdata(kFixtureTokenizer);
+    Expect(0, {"build", checkpoint, "--tokenizer", tokenizer, "--bits", "2", "--calibrate",
+               FewExamples(40), "-o", archive_});
+    Expect(0, {"verify", archive_, "--against", checkpoint, "--tokenizer", tokenizer});
+  }
 }
 
 // Ten channels of each attention input are 25 times larger than the others.
