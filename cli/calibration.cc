@@ -270,6 +270,7 @@ base::Json BitSearchJson(const CalibratedPlan& plan) {
   return {{"data", plan.search->data},
           {"examples", plan.search->examples},
           {"guard_examples", plan.search->guard_examples},
+          {"sensitivity_examples", plan.search->sensitivity_examples},
           {"tokens", plan.search->tokens},
           {"bit_map", plan.search->schemes[plan.search->chosen].bit_map},
           {"chosen", plan.search->chosen},

@@ -29,9 +29,9 @@ using engine::Numerics;
 using format::Width;
 using PlanPtr = std::shared_ptr<const TensorPlan>;
 
-// Every tensor at every width is a model to measure: with larger models less text, down to
+// Every tensor at every width is a model to measure: with larger models on less text, down to
 // kFewestTokens, so that all of it takes an hour or so at full size and not a day.
-constexpr uint64_t kMeasureWork = 250'000'000'000;  // weights times tokens, of one model
+constexpr uint64_t kSensitivityWork = 125'000'000'000;  // weights times tokens, of one model
 constexpr uint64_t kFewestTokens = 1024;
 
 constexpr std::array kWidths = {Width::kBinary, Width::kCq2, Width::kCq3, Width::kCq4};
@@ -61,7 +61,8 @@ class Search {
   absl::StatusOr<PlanPtr> MakePlan(const quant::BitMap& map) const;
   absl::Status MakePlans();
   absl::Status SetBudget();
-  uint64_t MeasureTokens() const;
+  // Every how many examples of so many tokens sensitivities are measured with.
+  size_t SensitivityStep(uint64_t tokens) const;
   absl::Status ReadText();
   absl::StatusOr<engine::Model> Load(std::shared_ptr<const engine::WeightSource> source,
                                      Numerics numerics) const;
@@ -87,6 +88,7 @@ class Search {
   std::vector<WidthKey> keys_;
   uint64_t budget_ = 0;  // for the keys, in the bytes of WidthSensitivity
   size_t num_guard_ = 0;
+  size_t sensitivity_step_ = 1;
   std::optional<KlMeter> meter_;
   BitSearchReport report_;
 };
@@ -153,11 +155,11 @@ absl::Status Search::SetBudget() {
   return absl::OkStatus();
 }
 
-uint64_t Search::MeasureTokens() const {
+size_t Search::SensitivityStep(uint64_t tokens) const {
   uint64_t weights = 1;
   for (const WidthKey& key : keys_) weights += key.padded_weights;
-  const uint64_t affordable = std::max(kFewestTokens, kMeasureWork / weights);
-  return std::min<uint64_t>(options_.measure_tokens, affordable);
+  const uint64_t affordable = std::max(kFewestTokens, kSensitivityWork / weights);
+  return std::max<uint64_t>(1, (tokens + affordable - 1) / affordable);
 }
 
 absl::Status Search::ReadText() {
@@ -181,8 +183,7 @@ absl::Status Search::ReadText() {
   num_guard_ = examples.size();
   // Every so many of the fit part that they fill what is left of the tokens.
   const uint64_t used = CountTokens(examples);
-  const uint64_t wanted = MeasureTokens();
-  const uint64_t left = wanted - std::min(used, wanted);
+  const uint64_t left = options_.measure_tokens - std::min<uint64_t>(used, options_.measure_tokens);
   const size_t step =
       left == 0 ? set.fit.size() : static_cast<size_t>((CountTokens(set.fit) + left - 1) / left);
   if (left > 0 || examples.empty()) {
@@ -193,6 +194,8 @@ absl::Status Search::ReadText() {
   report_.examples = examples.size();
   report_.guard_examples = num_guard_;
   report_.tokens = CountTokens(examples);
+  sensitivity_step_ = SensitivityStep(report_.tokens);
+  report_.sensitivity_examples = (examples.size() + sensitivity_step_ - 1) / sensitivity_step_;
   ASSIGN_OR_RETURN(const engine::Model reference, Load(source, Numerics::kFloat));
   ASSIGN_OR_RETURN(meter_, KlMeter::Make(reference, std::move(examples), pool_));
   return absl::OkStatus();
@@ -225,7 +228,7 @@ absl::StatusOr<double> Search::MeasureKey(size_t key, const PlanPtr& plan,
   (*alone)[position] = encoded[position];
   ASSIGN_OR_RETURN(const engine::Model model,
                    Load(std::make_shared<EncodedWeights>(plan, alone), Numerics::kFloat));
-  ASSIGN_OR_RETURN(const ExampleScores scores, meter_->Measure(model));
+  ASSIGN_OR_RETURN(const ExampleScores scores, meter_->Measure(model, sensitivity_step_));
   return SumUp(scores).kl_mean;
 }
 

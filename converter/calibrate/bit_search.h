@@ -31,7 +31,8 @@ struct BitSearchOptions {
   // the phases "sensitivity" (counted in models) and "schemes".
   CalibrateOptions calibrate;
   // Text that each model is measured with: the guard part, then examples of the fit part, evenly
-  // spread, up to so many tokens; fewer for models of more than 30 million weights.
+  // spread, up to so many tokens. Sensitivities of models of more than 15 million weights are
+  // measured with fewer of these examples.
   size_t measure_tokens = 8192;
 };
 
@@ -61,9 +62,10 @@ struct SchemeMeasure {
 };
 
 struct BitSearchReport {
-  std::string data = {};      // as of CalibrationReport
-  size_t examples = 0;        // measured with
-  size_t guard_examples = 0;  // of them
+  std::string data = {};            // as of CalibrationReport
+  size_t examples = 0;              // measured with
+  size_t sensitivity_examples = 0;  // of them, for sensitivities
+  size_t guard_examples = 0;        // of them
   uint64_t tokens = 0;
   std::vector<KeySensitivity> keys = {};
   std::vector<SchemeMeasure> schemes = {};  // the map that was found first

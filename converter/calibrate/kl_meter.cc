@@ -74,19 +74,20 @@ absl::StatusOr<KlMeter> KlMeter::Make(const engine::Model& reference, std::vecto
   return meter;
 }
 
-absl::StatusOr<ExampleScores> KlMeter::Measure(const engine::Model& model) const {
+absl::StatusOr<ExampleScores> KlMeter::Measure(const engine::Model& model, size_t step) const {
   const size_t rows = model.geometry().LogitRows();
-  ExampleScores scores(examples_.size());
+  ExampleScores scores((examples_.size() + step - 1) / step);
   const auto score = [&](engine::Session& session, size_t i) -> absl::Status {
-    ASSIGN_OR_RETURN(const std::vector<float> logits, AnswerLogits(session, examples_[i]));
+    const size_t example = i * step;
+    ASSIGN_OR_RETURN(const std::vector<float> logits, AnswerLogits(session, examples_[example]));
     for (size_t at = 0; at < logits.size(); at += rows) {
-      scores[i].push_back(verify::ScorePosition(std::span(logits_[i]).subspan(at, rows),
+      scores[i].push_back(verify::ScorePosition(std::span(logits_[example]).subspan(at, rows),
                                                 std::span(logits).subspan(at, rows)));
       if (!scores[i].back().finite) return absl::DataLossError("logits that are not finite");
     }
     return absl::OkStatus();
   };
-  RETURN_IF_ERROR(ForEach(model, examples_.size(), *pool_, score));
+  RETURN_IF_ERROR(ForEach(model, scores.size(), *pool_, score));
   return scores;
 }
 

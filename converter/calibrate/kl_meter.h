@@ -35,8 +35,9 @@ class KlMeter {
                                       base::ThreadPool& pool);
 
   // `model`: of the reference's vocabulary, with one thread a session. DataLoss: logits that are
-  // not finite. Otherwise as of Make. The same scores for any number of threads.
-  absl::StatusOr<ExampleScores> Measure(const engine::Model& model) const;
+  // not finite. Otherwise as of Make. The same scores for any number of threads. `step`: only every
+  // so many examples, from the first one on.
+  absl::StatusOr<ExampleScores> Measure(const engine::Model& model, size_t step = 1) const;
 
   const std::vector<Example>& examples() const { return examples_; }
 

@@ -80,6 +80,7 @@ TEST_F(BitSearchTest, MeasuresEveryKeyAtEveryWidth) {
     }
     EXPECT_GT(key.widths[0].kl, 0) << key.key;
   }
+  EXPECT_EQ(search_->report.sensitivity_examples, search_->report.examples);
 }
 
 // The default scheme fits exactly, so what was found cannot be predicted to be worse.
