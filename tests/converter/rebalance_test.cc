@@ -4,6 +4,8 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "base/half.h"
 #include "base/status_macros.h"
@@ -58,10 +60,22 @@ Sizes SizesOf(const TensorSource& source, const format::Schema& schema, uint32_t
 
 class RebalanceTest : public ::testing::Test {
  protected:
-  const tests::TempFolder folder_;
-  const std::string path_ = tests::WriteOutliersCheckpoint(folder_);
-  const TensorPlan before_ = PlanOf(path_, false);
-  const TensorPlan after_ = PlanOf(path_, true);
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<tests::TempFolder>();
+    path_ = tests::WriteOutliersCheckpoint(*folder_);
+    plans_ = std::make_unique<Plans>(PlanOf(path_, false), PlanOf(path_, true));
+  }
+  static void TearDownTestSuite() {
+    plans_.reset();
+    folder_.reset();
+  }
+
+  using Plans = std::pair<TensorPlan, TensorPlan>;  // as it is, rebalanced
+  static inline std::unique_ptr<tests::TempFolder> folder_;
+  static inline std::string path_;
+  static inline std::unique_ptr<Plans> plans_;
+  const TensorPlan& before_ = plans_->first;
+  const TensorPlan& after_ = plans_->second;
   const format::Schema& schema_ = before_.schema();
 };
 
