@@ -29,14 +29,6 @@ std::optional<uint32_t> LayerOf(std::string_view key) {
   return static_cast<uint32_t>(key[5] - '0') * 10 + static_cast<uint32_t>(key[6] - '0');
 }
 
-std::string LayerName(uint32_t layer, TensorRole role) {
-  return absl::StrFormat("layer%02d.%s", layer, std::string(format::RoleName(role)));
-}
-std::string AttentionName(TensorRole role) { return "attn." + std::string(format::RoleName(role)); }
-std::string EngramName(uint32_t site, TensorRole role) {
-  return absl::StrFormat("engram%d.%s", site, std::string(format::RoleName(role)));
-}
-
 // The canonical names of the input's CQ tensors, heads left out: those of single layers as well as
 // those that all layers share.
 std::vector<std::string> NamesOfInput(const format::Schema& schema, const InputNumbers& input) {
@@ -47,12 +39,12 @@ std::vector<std::string> NamesOfInput(const format::Schema& schema, const InputN
     if (!IsLayerRole(role)) {
       names.push_back(spec.name);
     } else if (spec.id.index == 0) {  // every layer has the same roles
-      names.push_back(AttentionName(role));
-      for (uint32_t i = 0; i < input.num_layers; ++i) names.push_back(LayerName(i, role));
+      names.push_back(AttentionKey(role));
+      for (uint32_t i = 0; i < input.num_layers; ++i) names.push_back(LayerKey(i, role));
     }
   }
   for (uint32_t site = 0; site < input.num_sites; ++site) {
-    for (const TensorRole role : kEngramMatrices) names.push_back(EngramName(site, role));
+    for (const TensorRole role : kEngramMatrices) names.push_back(EngramKey(site, role));
   }
   return names;
 }
@@ -109,6 +101,14 @@ absl::StatusOr<Entry> ParseEntry(std::string_view entry) {
 
 }  // namespace
 
+std::string LayerKey(uint32_t layer, TensorRole role) {
+  return absl::StrFormat("layer%02d.%s", layer, std::string(format::RoleName(role)));
+}
+std::string AttentionKey(TensorRole role) { return "attn." + std::string(format::RoleName(role)); }
+std::string EngramKey(uint32_t site, TensorRole role) {
+  return absl::StrFormat("engram%d.%s", site, std::string(format::RoleName(role)));
+}
+
 absl::StatusOr<BitMap> BitMap::Parse(std::string_view text) {
   BitMap map;
   bool has_default = false;
@@ -161,9 +161,9 @@ absl::StatusOr<std::vector<Width>> BitMap::Resolve(const format::Schema& schema,
     if (IsHeadRole(role) || spec.dtype != format::DType::kCq) {
       widths.push_back(Width::kCq4);
     } else if (IsLayerRole(role)) {
-      widths.push_back(WidthOf(LayerName(input.layers[spec.id.index], role), AttentionName(role)));
+      widths.push_back(WidthOf(LayerKey(input.layers[spec.id.index], role), AttentionKey(role)));
     } else if (IsEngramRole(role)) {
-      widths.push_back(WidthOf("", EngramName(input.sites[spec.id.index], role)));
+      widths.push_back(WidthOf("", EngramKey(input.sites[spec.id.index], role)));
     } else {
       widths.push_back(WidthOf("", spec.name));
     }

@@ -26,6 +26,12 @@ struct InputNumbers {
   uint32_t num_sites = 0;            // of the input
 };
 
+// The names of tensors that keys are matched with; numbers are the input's. Tensors that belong to
+// no layer or site have their canonical name.
+std::string LayerKey(uint32_t layer, format::TensorRole role);  // "layer02.q_proj"
+std::string AttentionKey(format::TensorRole role);              // "attn.q_proj": of every layer
+std::string EngramKey(uint32_t site, format::TensorRole role);  // "engram0.tables"
+
 class BitMap {
  public:
   // `name=width,...,default=width`. InvalidArgument naming the key: given twice, empty, bad width,

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "quant/bit_map.h"
 
 namespace needle::quant {
 namespace {
@@ -18,6 +19,7 @@ using format::Width;
 struct Family {
   std::string group;  // a prefix of all names that may share a key
   std::string name;
+  format::TensorRole role;
   std::vector<Width> widths;  // of layer 0, 1, ...; one element when it has no layers
 };
 
@@ -27,11 +29,11 @@ uint32_t NumberOf(uint32_t index, std::span<const uint32_t> numbers) {
 
 Family NewFamily(format::TensorId id, std::span<const uint32_t> sites) {
   const std::string role(format::RoleName(id.role));
-  if (format::IsLayerRole(id.role)) return {"attn", "attn." + role, {}};
+  if (format::IsLayerRole(id.role)) return {"attn", AttentionKey(id.role), id.role, {}};
   if (format::IsEngramRole(id.role)) {
-    return {"engram", absl::StrFormat("engram%d.%s", NumberOf(id.index, sites), role), {}};
+    return {"engram", EngramKey(NumberOf(id.index, sites), id.role), id.role, {}};
   }
-  return {role.starts_with("mhc") ? "mhc" : role, role, {}};
+  return {role.starts_with("mhc") ? "mhc" : role, role, id.role, {}};
 }
 
 // In file order of their first tensors.
@@ -81,10 +83,8 @@ void AddGroup(std::span<const Family> families, Width fallback, std::span<const 
   for (size_t i = 0; i < families.size(); ++i) {
     for (size_t layer = 0; layer < families[i].widths.size(); ++layer) {
       if (families[i].widths[layer] == common[i]) continue;
-      const std::string role = families[i].name.substr(families[i].group.size() + 1);
       const uint32_t number = NumberOf(static_cast<uint32_t>(layer), layers);
-      entries.push_back(
-          EntryText(absl::StrFormat("layer%02d.%s", number, role), families[i].widths[layer]));
+      entries.push_back(EntryText(LayerKey(number, families[i].role), families[i].widths[layer]));
     }
   }
 }

@@ -1,22 +1,20 @@
 #include "converter/calibrate/width_keys.h"
 
-#include "absl/strings/str_format.h"
 #include "base/checked.h"
 #include "base/status_macros.h"
 #include "converter/tensor_source.h"
 #include "format/record.h"
+#include "quant/bit_map.h"
 #include "quant/bit_map_of.h"
 
 namespace needle::calibrate {
 namespace {
 
 std::string KeyOf(const converter::TensorPlan& plan, const format::TensorSpec& spec) {
-  const std::string role(format::RoleName(spec.id.role));
-  if (format::IsLayerRole(spec.id.role)) {
-    return absl::StrFormat("layer%02d.%s", plan.selection().layers[spec.id.index], role);
-  }
-  if (!format::IsEngramRole(spec.id.role)) return role;
-  return absl::StrFormat("engram%d.%s", plan.selection().sites[spec.id.index], role);
+  const auto& [role, index] = spec.id;
+  if (format::IsLayerRole(role)) return quant::LayerKey(plan.selection().layers[index], role);
+  if (format::IsEngramRole(role)) return quant::EngramKey(plan.selection().sites[index], role);
+  return spec.name;
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -19,6 +18,7 @@
 #include "converter/tensor_plan.h"
 #include "gtest/gtest.h"
 #include "quant/bit_map.h"
+#include "tests/support/examples.h"
 #include "tests/support/files.h"
 
 namespace needle::tests {
@@ -46,16 +46,6 @@ inline std::shared_ptr<const converter::TensorPlan> SmallPlan(const std::string&
   return MakePlan(
       checkpoint.empty() ? Testdata("golden/n3-small/checkpoint.safetensors") : checkpoint, bit_map,
       FixtureTokenizer());
-}
-
-// The first `count` examples of the fixture's calibration text.
-inline std::string FirstExamples(const TempFolder& folder, size_t count) {
-  std::istringstream lines(ReadFile(Testdata("fixture/calibration.jsonl")));
-  std::string text, line;
-  for (size_t i = 0; i < count && std::getline(lines, line); ++i) text += line + "\n";
-  const std::string path = folder.File("examples" + std::to_string(count) + ".jsonl");
-  WriteFile(path, text);
-  return path;
 }
 
 // A copy of an F32 .safetensors file with the values of one leaf changed in place.

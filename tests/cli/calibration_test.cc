@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "tests/cli/samples.h"
+#include "tests/support/examples.h"
 #include "tests/support/outliers.h"
 
 namespace needle::tests {
@@ -20,7 +21,7 @@ class CalibrationTest : public CommandTest {
 
 TEST_F(CalibrationTest, BestPassesItsOwnVerificationVerifyAndReport) {
   const base::Json json = Expect(0, {"build", checkpoint_, "--bits", "2", "--calibrate",
-                                     FewExamples(32), "-o", archive_, "--json"})
+                                     FirstExamples(folder_, 32), "-o", archive_, "--json"})
                               .Json();
   EXPECT_EQ(json["calibration"]["recipe"], "best");
   for (const base::Json& check : json["verification"]["comparisons"][0]["tensors"]) {
@@ -44,7 +45,7 @@ TEST_F(CalibrationTest, RandomModelsPassToo) {
     const std::string checkpoint = Testdata(absl::StrCat(model, "/checkpoint.safetensors"));
     const std::string tokenizer = Testdata(kFixtureTokenizer);
     Expect(0, {"build", checkpoint, "--tokenizer", tokenizer, "--bits", "2", "--calibrate",
-               FewExamples(40), "-o", archive_});
+               FirstExamples(folder_, 40), "-o", archive_});
     Expect(0, {"verify", archive_, "--against", checkpoint, "--tokenizer", tokenizer});
   }
 }
@@ -85,7 +86,7 @@ TEST_F(CalibrationTest, OtherRecipesPassToo) {
     std::vector<std::string> build = {"build", checkpoint_, "--bits", "2",  "--layers",
                                       "5",     "--recipe",  recipe,   "-o", archive_};
     if (recipe == std::string("gptq")) {
-      build.insert(build.end(), {"--calibrate", FewExamples()});
+      build.insert(build.end(), {"--calibrate", FirstExamples(folder_, 16)});
     }
     Expect(0, build);
     Expect(0, {"verify", archive_, "--against", checkpoint_, "--layers", "5"});
@@ -93,8 +94,10 @@ TEST_F(CalibrationTest, OtherRecipesPassToo) {
 }
 
 TEST_F(CalibrationTest, SavedStatisticsGiveTheSameBytes) {
-  const std::vector<std::string> build = {"build",   checkpoint_,   "--layers",    "2",  "--stats",
-                                          File("s"), "--calibrate", FewExamples(), "-o", archive_};
+  const std::vector<std::string> build = {
+      "build",   checkpoint_, "--layers",    "2",
+      "--stats", File("s"),   "--calibrate", FirstExamples(folder_, 16),
+      "-o",      archive_};
   Expect(0, build);
   const std::string first = ReadFile(archive_);
   const std::string stats = ReadFile(File("s"));
@@ -110,7 +113,7 @@ TEST_F(CalibrationTest, WhatIsMissingIsNamed) {
       {{"--recipe", "gptq"}, "--calibrate"},
       {{"--recipe", "worst"}, "worst"},
       {{"--stats", File("s")}, "--calibrate"},
-      {{"--recipe", "search", "--calibrate", FewExamples()}, "search"},
+      {{"--recipe", "search", "--calibrate", FirstExamples(folder_, 16)}, "search"},
   };
   for (const auto& [options, text] : cases) {
     std::vector<std::string> build = {"build", checkpoint_, "-o", archive_};

@@ -8,6 +8,7 @@
 #include "cli/help.h"
 #include "gmock/gmock.h"
 #include "tests/cli/samples.h"
+#include "tests/support/examples.h"
 
 namespace needle::tests {
 namespace {
@@ -95,7 +96,7 @@ class FieldsTest : public CommandTest {
 TEST_F(FieldsTest, EveryFieldIsDocumented) {
   const std::string checkpoint = Testdata(kFixtureCheckpoint), archive = Testdata(kFixtureArchive);
   ExpectBuildFields({});
-  ExpectBuildFields({"--layers", "2", "--rebalance", "--calibrate", FewExamples()});
+  ExpectBuildFields({"--layers", "2", "--rebalance", "--calibrate", FirstExamples(folder_, 16)});
   ExpectFields(0, {"requantize", archive, "--bits", "3", "-o", File("r.cact")});
   ExpectFields(0, {"slice", archive, "--layers", "3", "-o", File("s.cact")});
   ExpectFields(0, {"ladder", checkpoint, "--depths", "2,3", "--out-dir", folder_.path()});
@@ -122,8 +123,8 @@ TEST_F(FieldsTest, EveryFieldIsDocumented) {
 }
 
 TEST_F(FieldsTest, EveryFieldOfASearchForWidthsIsDocumented) {
-  ExpectBuildFields(
-      {"--layers", "2", "--calibrate", FewExamples(), "--recipe", "rtn", "--target-bits", "2.5"});
+  ExpectBuildFields({"--layers", "2", "--calibrate", FirstExamples(folder_, 16), "--recipe", "rtn",
+                     "--target-bits", "2.5"});
 }
 
 // Every line of README's console blocks that begins with "$ " runs, in order, in one shell, with

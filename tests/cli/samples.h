@@ -40,14 +40,6 @@ class CommandTest : public ::testing::Test {
     return path;
   }
   std::string File(const std::string& name) const { return folder_.File(name); }
-  // The first lines of the fixture's text for calibration, as a file.
-  std::string FewExamples(int lines = 16) const {
-    const std::string examples = ReadFile(Testdata("fixture/calibration.jsonl"));
-    size_t end = 0;
-    for (int line = 0; line < lines; ++line) end = examples.find('\n', end) + 1;
-    WriteFile(File("some.jsonl"), examples.substr(0, end));
-    return File("some.jsonl");
-  }
 
   TempFolder folder_;
 };
