@@ -168,11 +168,11 @@ void AddLimits(Command& command, VerifyOptions* options) {
        .help = "limit of a matrix's error, as a multiple of theory (default 4, or more when the "
                "matrix follows the weights as calibrated ones do)"},
       &options->tensor_limits.max_tensor_ratio);
-  command.Add(
-      {.names = "--max-group-nmse",
-       .value = "X",
-       .help = "limit of a group's error over its square (default 2, or 20 times the matrix's)"},
-      &options->tensor_limits.max_group_nmse);
+  command.Add({.names = "--max-group-nmse",
+               .value = "X",
+               .help = "limit of a group's error over its square (default 2, or 20 times the "
+                       "matrix's up to 64)"},
+              &options->tensor_limits.max_group_nmse);
   command.Add({.names = "--golden-tolerance",
                .value = "X",
                .help = "of golden values, relative to the group's largest (default 2e-6)"},

@@ -310,7 +310,7 @@ class OtherRoundingTest : public ::testing::Test {
     return Verify(ValueOf(damage_.Reopen()), *plan_, options);
   }
 
-  static constexpr double kNoise = 0.45;
+  static constexpr double kNoise = 0.7;
   static inline std::shared_ptr<const converter::TensorPlan> plan_;
   static inline std::unique_ptr<tests::TempFolder> folder_;
   Damage damage_{folder_->File("noisy.cact")};
@@ -409,6 +409,17 @@ TEST_F(CorrectedTest, AGroupFarOffIsNamed) {
   corrected_.SetNorm("layer02.q_proj", 17, 1, static_cast<uint16_t>(norm + (3U << 10)));  // times 8
   EXPECT_THAT(AllFailures(Verify(ValueOf(corrected_.Reopen()), *plan_)),
               ElementsAre(StartsWith("layer02.q_proj: row 17, group 1: error ")));
+}
+
+// So many of them that the tensor's own error is no measure.
+TEST_F(CorrectedTest, ManyGroupsFarOffAreNamed) {
+  const uint64_t rows = corrected_.View("layer02.q_proj").layout.rows;
+  for (uint64_t row = 0; row < rows; row += 8) {
+    const uint16_t norm = corrected_.Norm("layer02.q_proj", row, 1);
+    corrected_.SetNorm("layer02.q_proj", row, 1, static_cast<uint16_t>(norm + (4U << 10)));
+  }
+  EXPECT_THAT(AllFailures(Verify(ValueOf(corrected_.Reopen()), *plan_)),
+              Contains(StartsWith("layer02.q_proj: row 0, group 1: error ")));
 }
 
 // Another model's weights: nothing of the source's is left.
