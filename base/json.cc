@@ -95,6 +95,9 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
 }  // namespace
 
 absl::StatusOr<Json> ParseJson(std::string_view text, int max_depth) {
+  // No JSON text has one, and the parser would take it for the end.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos)
+    return absl::DataLossError(absl::StrCat("JSON: a NUL byte (byte ", nul + 1, ")"));
   StrictBuilder builder(max_depth);
   if (!Json::sax_parse(text, &builder))
     return absl::DataLossError(absl::StrCat("JSON: ", builder.error()));

@@ -37,6 +37,9 @@ class Descriptor {
 }  // namespace
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
+  // Names from JSON can have one; the system would open what stands before it.
+  if (path.find('\0') != std::string::npos)
+    return absl::NotFoundError(absl::StrCat(path, ": the name has a NUL byte"));
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) return ReadError(path, "cannot open", errno);

@@ -140,6 +140,8 @@ TEST(MappedFileTest, NamesWhatIsNoRegularFile) {
   EXPECT_EQ(MappedFile::Open(folder.File("fifo")).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(MappedFile::Open(folder.path()).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(MappedFile::Open(folder.File("empty") + std::string("\0x", 2)).status().code(),
+            absl::StatusCode::kNotFound);
   const absl::Status missing = MappedFile::Open(folder.File("missing")).status();
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(missing.message()), HasSubstr(folder.File("missing")));

@@ -26,6 +26,21 @@ TEST(JsonTest, ReplacesInvalidUtf8WhenWriting) {
   EXPECT_EQ(DumpJson(Json("a\xE6\xAD")), "\"a\xEF\xBF\xBD\"");
 }
 
+// The library's parser takes a NUL byte for the end of the text and ignores what follows.
+TEST(JsonTest, RefusesNulBytesWhereverTheyAre) {
+  for (const std::string text : {"{\"a\":1}| ]]] \"rubbish", "{\"a\":1}|", "|{\"a\":1}",
+                                 "{\"a\":|1}", "{\"a|\":1}", "[1,|2]", "1|2", "|"}) {
+    std::string with_nul = text;
+    const size_t place = with_nul.find('|');
+    with_nul[place] = '\0';
+    EXPECT_THAT(ParseJson(with_nul),
+                StatusIs(absl::StatusCode::kDataLoss,
+                         HasSubstr("NUL byte (byte " + std::to_string(place + 1) + ")")))
+        << text;
+  }
+  EXPECT_EQ(ParseJson("\"a\\u0000b\"")->get<std::string>(), std::string("a\0b", 3));
+}
+
 TEST(JsonTest, RefusesWithTheReason) {
   const struct {
     std::string text;

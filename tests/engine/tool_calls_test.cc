@@ -1,5 +1,7 @@
 #include "engine/tool_calls.h"
 
+#include <string>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -26,6 +28,34 @@ TEST(ToolCallsTest, AnEmptyListIsAnAnswer) {
 
 TEST(ToolCallsTest, TheClosingMarkerMayBeMissing) {
   EXPECT_TRUE(ParseAnswer("<tool_call>[{\"name\":\"f\"}]").parsed);
+}
+
+// A message to send may quote the markers that end a call, a turn or a reasoning.
+TEST(ToolCallsTest, MarkersInsideJsonStringsAreText) {
+  for (const std::string quoted :
+       {"x</tool_call>y", "x<|im_end|>y", "x<think>y", "x</think>y", "<tool_call>",
+        "<think></think>", R"(\"</tool_call>\")", R"(\\)", R"(\\\"<|im_end|>)"}) {
+    const std::string call = R"([{"name":"f","arguments":{"x":")" + quoted + R"("}}])";
+    const Answer answer =
+        ParseAnswer("<think>\nwhy\n</think>\n<tool_call>" + call + "</tool_call><|im_end|>rest");
+    EXPECT_EQ(answer.think, "why") << quoted;
+    ASSERT_TRUE(answer.parsed) << quoted << ": " << answer.error;
+    EXPECT_EQ(base::DumpJson(answer.calls), call) << quoted;
+    EXPECT_EQ(answer.text, "") << quoted;
+  }
+}
+
+TEST(ToolCallsTest, MarkersEndACallOutsideItsStrings) {
+  const Answer turn = ParseAnswer("a <tool_call>[]<|im_end|> b");
+  EXPECT_TRUE(turn.parsed);
+  EXPECT_EQ(turn.text, "a");
+  const Answer broken = ParseAnswer("<tool_call>[\"x</tool_call> b <|im_end|>");
+  EXPECT_FALSE(broken.parsed);
+  EXPECT_EQ(broken.text, "b");
+  const Answer after = ParseAnswer("<tool_call>[]</tool_call><think>late</think> b");
+  EXPECT_TRUE(after.parsed);
+  EXPECT_EQ(after.think, "late");
+  EXPECT_EQ(after.text, "b");
 }
 
 TEST(ToolCallsTest, SaysWhyAnAnswerCannotBeRead) {
