@@ -13,19 +13,30 @@
 
 namespace needle::base {
 
-// A file written under a temporary name in the target's folder and renamed into place by Commit.
-// Destroyed without Commit (an error, an early return), it removes what it wrote: an older file at
-// the target stays as it was.
+// A file written under a temporary name in the target's folder and renamed into place by Commit;
+// until then the temporary one is on the removal list. Destroyed without Commit (an error, an early
+// return), it removes what it wrote: an older file at the target stays as it was. A file that is
+// replaced passes on its mode and, as far as the process may, its owner, group and access control
+// list; a new one has the mode that the umask gives.
 class AtomicFile {
  public:
-  // Checks before any work that `target` can be written: its folder exists and is writable, it is
-  // not a folder or device, and it is none of `inputs` (also through a symbolic or hard link).
-  // Writes nothing. InvalidArgument or NotFound or FailedPrecondition, naming the path and the
-  // reason.
-  static absl::Status CheckTarget(const std::string& target, std::span<const std::string> inputs);
+  // Checks before any work that each of `targets` can be written: its folder exists, files can be
+  // made and renamed there, it is not a folder, a device or a mount point, and it is none of
+  // `inputs` and no other of `targets`, under whatever name (links, "./"). Leaves nothing.
+  // InvalidArgument or NotFound or FailedPrecondition, naming the path and the reason.
+  static absl::Status CheckTargets(std::span<const std::string> targets,
+                                   std::span<const std::string> inputs);
+  static absl::Status CheckTarget(const std::string& target, std::span<const std::string> inputs) {
+    return CheckTargets({&target, 1}, inputs);
+  }
 
-  // Opens the temporary sibling. Errors as of CheckTarget without inputs.
+  // Opens the temporary sibling, which no other user may read before an older file's mode says so.
+  // Removes the temporaries of processes that were killed. Errors as of CheckTarget.
   static absl::StatusOr<AtomicFile> Create(const std::string& target);
+
+  // The temporaries of killed processes that Create and CheckTargets removed since the last call.
+  // Any thread.
+  static std::vector<std::string> TakeRemovedLeftovers();
 
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&& other) noexcept;
@@ -40,18 +51,19 @@ class AtomicFile {
   // Makes the file `size` bytes long; what was not written reads as zero bytes.
   absl::Status Resize(uint64_t size);
 
-  // Syncs, renames to the target, syncs the folder. Nothing may be called afterwards.
+  // Syncs, where the file system can, renames to the target, syncs the folder. Nothing may be
+  // called afterwards.
   absl::Status Commit();
 
   const std::string& target() const { return target_; }
   const std::string& temporary_path() const { return temporary_; }
 
-  // Removes the temporary files of every AtomicFile that is open. Async-signal-safe: for handlers
-  // of fatal signals.
-  static void RemoveAllTemporaries() noexcept;
-
  private:
   AtomicFile(std::string target, std::string temporary, int descriptor);
+  static absl::StatusOr<AtomicFile> OpenTemporary(const std::string& target,
+                                                  const std::string& resolved, unsigned mode);
+  absl::Status TryRename();
+  void TakeOverAccess();
   void Abandon() noexcept;
 
   std::string target_;

@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,17 +36,24 @@ struct BuildOptions {
 };
 
 // Before work of minutes; Build looks again.
-absl::Status CheckOutput(const BuildOptions& options) {
-  std::vector<std::string> inputs = options.source.adapters;
-  inputs.push_back(options.checkpoint);
-  if (options.calibration.data) inputs.push_back(*options.calibration.data);
-  if (options.calibration.stats) inputs.push_back(*options.calibration.stats);
-  return base::AtomicFile::CheckTarget(*options.output, inputs);
+absl::Status CheckOutputs(const BuildOptions& options) {
+  ASSIGN_OR_RETURN(const auto checkpoint, converter::Checkpoint::Open(options.checkpoint));
+  std::vector<std::string> inputs = checkpoint->files();
+  inputs.insert(inputs.end(), options.source.adapters.begin(), options.source.adapters.end());
+  for (const auto& file : {options.source.tokenizer, options.calibration.data}) {
+    if (file) inputs.push_back(*file);
+  }
+  std::vector<std::string> outputs = {*options.output};
+  if (const auto& stats = options.calibration.stats) {
+    std::error_code error;
+    (std::filesystem::exists(*stats, error) ? inputs : outputs).push_back(*stats);
+  }
+  return base::AtomicFile::CheckTargets(outputs, inputs);
 }
 
 absl::StatusOr<CalibratedPlan> MakePlan(const BuildOptions& options) {
   if (options.calibration.asks_for_work() && !options.dry_run) {
-    RETURN_IF_ERROR(CheckOutput(options));
+    RETURN_IF_ERROR(CheckOutputs(options));
   }
   ASSIGN_OR_RETURN(quant::BitMap bit_map, BitMapFromOptions(options.bits, options.bits_map));
   CalibrationInput input{.checkpoint = options.checkpoint,
@@ -196,7 +204,10 @@ void AddBuildOptions(Command& command, BuildOptions* options) {
                .help = "the model: .safetensors (also in shards), .npz or .pkl",
                .required = true},
               &options->checkpoint);
-  command.Add({.names = "-o,--output", .value = "FILE", .help = "the archive to write"},
+  command.Add({.names = "-o,--output",
+               .value = "FILE",
+               .help = "the archive to write",
+               .use = FileUse::kWrites},
               &options->output);
   AddWidthOptions(command, &options->bits, &options->bits_map);
   command.Add({.names = "--layers",

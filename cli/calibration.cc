@@ -200,7 +200,8 @@ void AddCalibrationOptions(Command& command, CalibrationOptions* options) {
               &options->data);
   command.Add({.names = "--stats",
                .value = "FILE",
-               .help = "statistics of that text, written when there are none, else used again"},
+               .help = "statistics of that text, written when there are none, else used again",
+               .use = FileUse::kReadsOrWrites},
               &options->stats);
   command.Add({.names = "--target-size",
                .value = "SIZE",

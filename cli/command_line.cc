@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/output_place.h"
 #include "base/status_macros.h"
 
 namespace needle::cli {
@@ -185,6 +186,23 @@ absl::Status Command::Assign(const std::vector<Given>& given) const {
   return absl::OkStatus();
 }
 
+void Command::CollectFiles(const std::vector<Given>& given) {
+  for (size_t i = 0; i < options_.size(); ++i) {
+    if (options_[i].value != "FILE") continue;
+    for (const std::string& value : given[i].values) {
+      if (value == "-") continue;
+      const FileUse use = options_[i].use;
+      const bool writes =
+          use == FileUse::kWrites || (use == FileUse::kReadsOrWrites && !base::Stat(value));
+      (writes ? written_files_ : read_files_).push_back(value);
+    }
+  }
+}
+
+absl::Status Command::CheckFiles() const {
+  return base::CheckDistinct(written_files_, read_files_);
+}
+
 absl::Status Command::Parse(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const std::vector<Given> given, Split(arguments));
   const auto has = [&](const std::string& name) {
@@ -204,6 +222,7 @@ absl::Status Command::Parse(const std::vector<std::string>& arguments) {
       return absl::InvalidArgumentError(absl::StrCat(option, " needs ", needed));
     }
   }
+  CollectFiles(given);
   return Assign(given);
 }
 

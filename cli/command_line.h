@@ -23,13 +23,21 @@ struct Session {
   Messages messages;
 };
 
+// What a command does with the file that an option names.
+enum class FileUse {
+  kReads,
+  kWrites,
+  kReadsOrWrites,  // reads it if it is there
+};
+
 // How an option is called and explained.
 struct OptionSpec {
   std::string names = {};  // "-o,--output"; without dashes the name of a positional argument
   // How its value is shown: "N", or "FILE" and "DIR", which shells complete as paths, or the words
   // it may be, as in "reference|analytic". Empty for a flag.
   std::string value = {};
-  std::string help = {};  // a lower-case phrase without a full stop
+  std::string help = {};          // a lower-case phrase without a full stop
+  FileUse use = FileUse::kReads;  // of a "FILE"
   bool required = false;
   bool repeatable = false;  // set by Add for lists
   uint64_t min = 0;         // of whole numbers
@@ -89,6 +97,9 @@ class Command {
   // Sets the targets from the arguments behind the command's name, without `--help`.
   // InvalidArgument: one line that says what is wrong.
   absl::Status Parse(const std::vector<std::string>& arguments);
+  // That each file which the parsed arguments have the command write is no other of their files.
+  // InvalidArgument naming both.
+  absl::Status CheckFiles() const;
   absl::StatusOr<ExitCode> Run(Session& session) const { return run_(session); }
 
  private:
@@ -106,11 +117,13 @@ class Command {
   void AddOption(OptionSpec spec, Reader reader);
   absl::StatusOr<std::vector<Given>> Split(const std::vector<std::string>& arguments) const;
   absl::Status Assign(const std::vector<Given>& given) const;
+  void CollectFiles(const std::vector<Given>& given);
 
   CommandSpec spec_;
   std::vector<OptionSpec> options_;
   std::vector<Reader> readers_;  // one for each option
   std::vector<Pair> excluded_, needed_;
+  std::vector<std::string> read_files_, written_files_;  // of the parsed arguments
   std::function<absl::StatusOr<ExitCode>(Session&)> run_;
 };
 

@@ -36,9 +36,12 @@ void AddQuietOption(Command& command, bool* quiet) {
 }
 
 void AddOutputOption(Command& command, std::string* output) {
-  command.Add(
-      {.names = "-o,--output", .value = "FILE", .help = "the archive to write", .required = true},
-      output);
+  command.Add({.names = "-o,--output",
+               .value = "FILE",
+               .help = "the archive to write",
+               .use = FileUse::kWrites,
+               .required = true},
+              output);
 }
 
 void AddThreadsOption(Command& command, uint64_t* threads) {

@@ -69,7 +69,8 @@ void AddDump(CommandSet& commands) {
               &options->csv);
   command.Add({.names = "-o,--output",
                .value = "FILE",
-               .help = "write a .npy, .npz, .safetensors or .csv file; - is standard output"},
+               .help = "write a .npy, .npz, .safetensors or .csv file; - is standard output",
+               .use = FileUse::kWrites},
               &options->output);
   AddJsonOption(command, &options->json);
   command.Exclude("--indices", "--norms");

@@ -49,6 +49,7 @@ void AddGolden(CommandSet& commands) {
   command.Add({.names = "-o,--output",
                .value = "FILE",
                .help = "a .npz or .safetensors file",
+               .use = FileUse::kWrites,
                .required = true},
               &options->output);
   AddJsonOption(command, &options->json);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "base/atomic_file.h"
+#include "base/new_folder.h"
 #include "base/status_macros.h"
 #include "cli/commands.h"
 #include "cli/help.h"
@@ -19,7 +20,7 @@
 #include "converter/checkpoint.h"
 #include "converter/ladder.h"
 #include "converter/manifest.h"
-#include "converter/verify/tensor_file_writer.h"
+#include "converter/manifest_check.h"
 
 namespace needle::cli {
 namespace {
@@ -52,17 +53,49 @@ std::string InFolder(const LadderOptions& options, const std::string& name) {
   return (std::filesystem::path(options.out_dir) / name).string();
 }
 
-absl::StatusOr<converter::LadderReport> Build(const LadderOptions& options) {
-  ASSIGN_OR_RETURN(quant::BitMap bit_map, BitMapFromOptions(options.bits, options.bits_map));
-  const converter::PlanOptions plan = PlanOptionsOf(options.source, std::move(bit_map));
+std::string ManifestPath(const LadderOptions& options) {
+  return InFolder(options, "manifest.json");
+}
+std::string SumsPath(const LadderOptions& options) { return InFolder(options, "SHA256SUMS"); }
+
+absl::StatusOr<std::vector<converter::LadderTarget>> Targets(const LadderOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<uint32_t> depths, ParseDepths(options.depths));
-  ASSIGN_OR_RETURN(const auto checkpoint, converter::Checkpoint::Open(options.checkpoint));
   const std::string stem = std::filesystem::path(options.checkpoint).stem().string();
   std::vector<converter::LadderTarget> targets;
   for (const uint32_t depth : depths) {
     targets.push_back(
         {depth, InFolder(options, absl::StrFormat("%s.layers%02d.cact", stem, depth))});
   }
+  return targets;
+}
+
+// The files that the archives are made of, apart from what stands beside the checkpoint.
+std::vector<std::string> Inputs(const LadderOptions& options) {
+  std::vector<std::string> inputs = {options.checkpoint};
+  inputs.insert(inputs.end(), options.source.adapters.begin(), options.source.adapters.end());
+  return inputs;
+}
+
+// Before any work; BuildLadder looks at the archives again.
+absl::Status CheckOutputs(const LadderOptions& options, const converter::Checkpoint& checkpoint,
+                          const std::vector<converter::LadderTarget>& targets) {
+  std::vector<std::string> inputs = Inputs(options), outputs;
+  for (const std::string& file : checkpoint.files()) inputs.push_back(file);
+  if (options.source.tokenizer) inputs.push_back(*options.source.tokenizer);
+  for (const converter::LadderTarget& target : targets) outputs.push_back(target.path);
+  for (const std::string& path : {ManifestPath(options), SumsPath(options)})
+    outputs.push_back(path);
+  for (const std::string& path : Inputs(options))
+    RETURN_IF_ERROR(converter::CheckManifestName(path));
+  for (const std::string& path : outputs) RETURN_IF_ERROR(converter::CheckManifestName(path));
+  return base::AtomicFile::CheckTargets(outputs, inputs);
+}
+
+absl::StatusOr<converter::LadderReport> Build(
+    const LadderOptions& options, const std::shared_ptr<const converter::Checkpoint>& checkpoint,
+    const std::vector<converter::LadderTarget>& targets) {
+  ASSIGN_OR_RETURN(quant::BitMap bit_map, BitMapFromOptions(options.bits, options.bits_map));
+  const converter::PlanOptions plan = PlanOptionsOf(options.source, std::move(bit_map));
   Progress progress("tensors", !options.quiet);
   converter::BuildOptions build;
   build.codebook = CodebookKindOf(options.source);
@@ -71,8 +104,20 @@ absl::StatusOr<converter::LadderReport> Build(const LadderOptions& options) {
   return converter::BuildLadder(checkpoint, plan, targets, build);
 }
 
-// manifest.json and SHA256SUMS beside the archives.
-absl::Status WriteSums(const LadderOptions& options, const converter::LadderReport& report) {
+// Archives in the folder that this ladder did not write, most likely an earlier one.
+std::vector<std::string> StrangerWarnings(const std::string& manifest_path,
+                                          const base::Json& manifest) {
+  std::vector<std::string> warnings;
+  for (const std::string& path : converter::UnlistedArchives(manifest_path, manifest)) {
+    warnings.push_back(
+        absl::StrCat(path, ": is not of this ladder, and the manifest does not list it"));
+  }
+  return warnings;
+}
+
+// manifest.json and SHA256SUMS beside the archives. Returns what to warn of.
+absl::StatusOr<std::vector<std::string>> WriteProofs(const LadderOptions& options,
+                                                     const converter::LadderReport& report) {
   converter::ManifestRequest request;
   request.tool_version = Version();
   ASSIGN_OR_RETURN(const quant::BitMap bit_map, BitMapFromOptions(options.bits, options.bits_map));
@@ -81,34 +126,29 @@ absl::Status WriteSums(const LadderOptions& options, const converter::LadderRepo
                      {"codebook", options.source.codebook},
                      {"rebalance", options.source.rebalance},
                      {"bits_map", bit_map.Text()}};
-  request.inputs = {options.checkpoint};
-  request.inputs.insert(request.inputs.end(), options.source.adapters.begin(),
-                        options.source.adapters.end());
+  request.inputs = Inputs(options);
   for (const converter::LadderRung& rung : report.rungs) {
     request.archives.push_back({rung.path, rung.tensors});
   }
   ASSIGN_OR_RETURN(const base::Json manifest, converter::MakeManifest(request));
-  RETURN_IF_ERROR(converter::WriteManifest(manifest, InFolder(options, "manifest.json")));
-  std::string sums;
-  for (const base::Json& archive : manifest["archives"]) {
-    absl::StrAppend(&sums, archive["sha256"].get<std::string>(), "  ",
-                    archive["file"].get<std::string>(), "\n");
-  }
-  ASSIGN_OR_RETURN(base::AtomicFile file,
-                   base::AtomicFile::Create(InFolder(options, "SHA256SUMS")));
-  RETURN_IF_ERROR(file.Append(verify::BytesOf(std::span<const char>(sums))));
-  return file.Commit();
+  RETURN_IF_ERROR(converter::WriteManifest(manifest, ManifestPath(options)));
+  RETURN_IF_ERROR(converter::WriteSums(manifest, SumsPath(options)));
+  return StrangerWarnings(ManifestPath(options), manifest);
 }
 
 absl::StatusOr<ExitCode> RunLadder(const LadderOptions& options, Session& session) {
   session.messages.set_quiet(options.quiet);
-  for (const char* name : {"manifest.json", "SHA256SUMS"}) {
-    const std::vector<std::string> inputs = {options.checkpoint};
-    RETURN_IF_ERROR(base::AtomicFile::CheckTarget(InFolder(options, name), inputs));
-  }
-  ASSIGN_OR_RETURN(const converter::LadderReport report, Build(options));
-  RETURN_IF_ERROR(WriteSums(options, report));
-  const base::Json warnings = TellWarnings(report.deepest.warnings, session.messages);
+  ASSIGN_OR_RETURN(const std::vector<converter::LadderTarget> targets, Targets(options));
+  ASSIGN_OR_RETURN(const auto checkpoint, converter::Checkpoint::Open(options.checkpoint));
+  ASSIGN_OR_RETURN(base::NewFolder folder, base::NewFolder::Make(options.out_dir));
+  if (folder.made()) session.messages.Info("made the folder " + options.out_dir);
+  RETURN_IF_ERROR(CheckOutputs(options, *checkpoint, targets));
+  ASSIGN_OR_RETURN(converter::LadderReport report, Build(options, checkpoint, targets));
+  ASSIGN_OR_RETURN(const std::vector<std::string> strangers, WriteProofs(options, report));
+  folder.Keep();
+  std::vector<std::string>& all_warnings = report.deepest.warnings;
+  all_warnings.insert(all_warnings.end(), strangers.begin(), strangers.end());
+  const base::Json warnings = TellWarnings(all_warnings, session.messages);
   base::Json rungs = base::Json::array();
   TextTable table({">layers", "archive", ">bytes", ">size"});
   for (const converter::LadderRung& rung : report.rungs) {
@@ -118,14 +158,14 @@ absl::StatusOr<ExitCode> RunLadder(const LadderOptions& options, Session& sessio
   }
   if (options.json) {
     session.out.WriteJson({{"checkpoint", options.checkpoint},
-                           {"manifest", InFolder(options, "manifest.json")},
+                           {"manifest", ManifestPath(options)},
                            {"seconds", report.seconds},
                            {"rungs", rungs},
                            {"warnings", warnings}});
   } else if (!options.quiet) {
     session.out.Write(table.Text());
     session.out.Write(absl::StrFormat("time: %.2f s; %s and SHA256SUMS beside them\n",
-                                      report.seconds, InFolder(options, "manifest.json")));
+                                      report.seconds, ManifestPath(options)));
   }
   return WarningsCode(options.source.strict, report.deepest.warnings);
 }
@@ -143,7 +183,7 @@ void AddLadderOptions(Command& command, LadderOptions* options) {
               &options->depths);
   command.Add({.names = "--out-dir",
                .value = "DIR",
-               .help = "the folder to write to; it must exist",
+               .help = "the folder to write to; made when it does not exist",
                .required = true},
               &options->out_dir);
   AddWidthOptions(command, &options->bits, &options->bits_map);

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/atomic_file.h"
+#include "base/removal_list.h"
+#include "base/status_macros.h"
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "cli/help.h"
@@ -52,6 +54,7 @@ absl::StatusOr<ExitCode> RunCommand(Command& command, const std::vector<std::str
     return absl::InvalidArgumentError(
         absl::StrCat(parsed.message(), " (see needle-build ", command.spec().name, " --help)"));
   }
+  RETURN_IF_ERROR(command.CheckFiles());
   return command.Run(session);
 }
 
@@ -83,6 +86,9 @@ int Main(std::vector<std::string> arguments) {
   InstallSignalHandlers();
   Session session;
   absl::StatusOr<ExitCode> result = RunProgram(std::move(arguments), session);
+  for (const std::string& path : base::AtomicFile::TakeRemovedLeftovers()) {
+    session.messages.Info(absl::StrCat("removed ", path, ", left by a run that was killed"));
+  }
   if (!result.ok()) {
     session.messages.Error(base::StdView(result.status().message()));
     result = ExitCodeFor(result.status());
@@ -102,7 +108,7 @@ int main(int argc, char** argv) {
   try {
     return needle::cli::Main(std::vector<std::string>(argv + 1, argv + argc));
   } catch (const std::bad_alloc&) {
-    needle::base::AtomicFile::RemoveAllTemporaries();
+    needle::base::RemoveRemembered();
     needle::cli::WriteToStandardError("needle-build: error: out of memory\n");
   }
   return static_cast<int>(needle::cli::ExitCode::kFailed);

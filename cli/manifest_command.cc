@@ -28,6 +28,7 @@ absl::StatusOr<ExitCode> RunManifest(const ManifestOptions& options, Session& se
     std::vector<std::string> files = options.archives;
     files.insert(files.end(), options.inputs.begin(), options.inputs.end());
     RETURN_IF_ERROR(base::AtomicFile::CheckTarget(*options.output, files));
+    RETURN_IF_ERROR(converter::CheckBeside(*options.output, options.archives));
     ASSIGN_OR_RETURN(const base::Json manifest, converter::MakeManifest(request));
     RETURN_IF_ERROR(converter::WriteManifest(manifest, *options.output));
     return ExitCode::kDone;
@@ -59,7 +60,8 @@ void AddManifest(CommandSet& commands) {
               &options->inputs);
   command.Add({.names = "-o,--output",
                .value = "FILE",
-               .help = "the file to write, beside the archives (default -, standard output)"},
+               .help = "the file to write, beside the archives (default -, standard output)",
+               .use = FileUse::kWrites},
               &options->output);
   command.Add({.names = "--json", .help = "taken for uniformity: a manifest is JSON"},
               &options->json);

@@ -124,7 +124,10 @@ void AddReportOptions(Command& command, ReportOptions* options) {
                .help = "examples as JSON Lines, as for eval: adds accuracy, divergence and the "
                        "answers that changed"},
               &options->data);
-  command.Add({.names = "-o,--output", .value = "FILE", .help = "the .html file to write"},
+  command.Add({.names = "-o,--output",
+               .value = "FILE",
+               .help = "the .html file to write",
+               .use = FileUse::kWrites},
               &options->output);
   command.Add({.names = "--limit", .value = "N", .help = "only the first N examples (default all)"},
               &options->limit);

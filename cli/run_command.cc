@@ -181,7 +181,8 @@ void AddRunOptions(Command& command, RunOptions* options) {
   command.Add({.names = "--logits",
                .value = "FILE",
                .help = "write tokens and the logits after each of them to a .npz or .safetensors "
-                       "file instead of answering"},
+                       "file instead of answering",
+               .use = FileUse::kWrites},
               &options->logits);
   command.Add({.names = "--max-new-tokens",
                .value = "N",

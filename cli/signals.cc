@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "base/atomic_file.h"
+#include "base/removal_list.h"
 #include "cli/exit_code.h"
 
 namespace needle::cli {
@@ -13,12 +13,12 @@ namespace {
 
 // Only async-signal-safe calls below.
 void EndInterrupted(int) {
-  base::AtomicFile::RemoveAllTemporaries();
+  base::RemoveRemembered();
   _exit(static_cast<int>(ExitCode::kInterrupted));
 }
 
 void EndOnLostInput(int) {
-  base::AtomicFile::RemoveAllTemporaries();
+  base::RemoveRemembered();
   constexpr std::string_view kMessage =
       "needle-build: error: an input file was cut short or became unreadable while it was read\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage.data(), kMessage.size());

@@ -92,6 +92,7 @@ void AddSynth(CommandSet& commands) {
   command.Add({.names = "-o,--output",
                .value = "FILE",
                .help = "the .safetensors file to write",
+               .use = FileUse::kWrites,
                .required = true},
               &options->output);
   AddThreadsOption(command, &options->threads);

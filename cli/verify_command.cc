@@ -12,7 +12,7 @@
 #include "cli/model_options.h"
 #include "cli/progress.h"
 #include "cli/verification.h"
-#include "converter/manifest.h"
+#include "converter/manifest_check.h"
 #include "converter/verify/eval.h"
 #include "converter/verify/golden_file.h"
 #include "engine/archive_weights.h"
@@ -28,7 +28,7 @@ struct VerifyOptions {
   verify::TensorLimits tensor_limits;
   verify::ForwardLimits forward_limits;
   uint64_t threads = 0;
-  bool json = false, quiet = false, verbose = false;
+  bool strict = false, json = false, quiet = false, verbose = false;
 };
 
 verify::TensorsOptions TensorsOptionsOf(const VerifyOptions& options, Progress& progress) {
@@ -112,7 +112,8 @@ absl::StatusOr<ExitCode> CheckManifest(const VerifyOptions& options, Session& se
                            {"tensors", check.tensors},
                            {"inputs", check.inputs},
                            {"inputs_missing", check.inputs_missing},
-                           {"differences", check.differences}});
+                           {"differences", check.differences},
+                           {"unlisted", check.unlisted}});
   } else if (!options.quiet) {
     session.out.Write(absl::StrFormat(
         "%s: %s, %d archives and %d tensors compared, %d inputs (%d are not beside it)\n",
@@ -122,7 +123,10 @@ absl::StatusOr<ExitCode> CheckManifest(const VerifyOptions& options, Session& se
   } else {
     for (const std::string& line : check.differences) session.messages.Error(line);
   }
-  return passed ? ExitCode::kDone : ExitCode::kVerificationDiffers;
+  for (const std::string& path : check.unlisted) {
+    session.messages.Warning(absl::StrCat(path, ": the manifest does not list it"));
+  }
+  return passed ? WarningsCode(options.strict, check.unlisted) : ExitCode::kVerificationDiffers;
 }
 
 absl::StatusOr<ExitCode> RunVerify(const VerifyOptions& options, Session& session) {
@@ -197,6 +201,9 @@ void AddVerifyOptions(Command& command, VerifyOptions* options) {
                .value = "FILE",
                .help = "check the archives beside a manifest instead"},
               &options->manifest);
+  command.Add({.names = "--strict",
+               .help = "archives beside the manifest that it does not list make the exit status 5"},
+              &options->strict);
   command.Add({.names = "--against",
                .value = "FILE",
                .help = "the checkpoint that it was built from: every tensor, then behaviour"},
@@ -226,6 +233,7 @@ void AddVerifyOptions(Command& command, VerifyOptions* options) {
   AddQuietOption(command, &options->quiet);
   command.Add({.names = "-v,--verbose", .help = "print every tensor"}, &options->verbose);
   command.Exclude("archive", "--manifest");
+  command.Need("--strict", "--manifest");
   command.Exclude("--data", "--text");
   for (const char* option : {"--no-forward", "--data", "--text", "--layers", "--tokenizer",
                              "--lora", "--rebalance", "--max-mean-kl", "--max-kl", "--min-top1"}) {

@@ -9,19 +9,20 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "base/atomic_file.h"
 #include "base/mapped_file.h"
+#include "base/output_place.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "format/archive.h"
 
 namespace needle::converter {
 namespace {
 
 using base::Json;
-
-constexpr int kManifestVersion = 1;
 
 std::string FileName(const std::string& path) {
   return std::filesystem::path(path).filename().string();
@@ -39,13 +40,6 @@ absl::StatusOr<std::optional<std::string>> CreationTime() {
                           absl::UTCTimeZone());
 }
 
-absl::StatusOr<Json> DescribeFile(const std::string& path) {
-  ASSIGN_OR_RETURN(const base::MappedFile file, base::MappedFile::Open(path));
-  return Json{{"file", FileName(path)},
-              {"bytes", file.bytes().size()},
-              {"sha256", base::Sha256Hex(file.bytes())}};
-}
-
 Json DescribeTensor(const format::Archive& archive, size_t position, const TensorReport* report) {
   const format::TensorSpec& spec = archive.schema().tensors()[position];
   Json tensor = {{"name", spec.name},
@@ -60,6 +54,26 @@ Json DescribeTensor(const format::Archive& archive, size_t position, const Tenso
     tensor["nmse"] = report->stats.RelativeError();
   }
   return tensor;
+}
+
+// As GNU's checksum tools write a name.
+std::string EscapedName(const std::string& name) {
+  return absl::StrReplaceAll(name, {{"\\", "\\\\"}, {"\n", "\\n"}, {"\r", "\\r"}});
+}
+
+absl::Status WriteText(const std::string& text, const std::string& target) {
+  ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(target));
+  RETURN_IF_ERROR(file.Append({reinterpret_cast<const uint8_t*>(text.data()), text.size()}));
+  return file.Commit();
+}
+
+}  // namespace
+
+absl::StatusOr<Json> DescribeFile(const std::string& path) {
+  ASSIGN_OR_RETURN(const base::MappedFile file, base::MappedFile::Open(path));
+  return Json{{"file", FileName(path)},
+              {"bytes", file.bytes().size()},
+              {"sha256", base::Sha256Hex(file.bytes())}};
 }
 
 absl::StatusOr<Json> DescribeArchive(const ManifestArchive& request) {
@@ -82,103 +96,14 @@ absl::StatusOr<Json> DescribeArchive(const ManifestArchive& request) {
               {"tensors", std::move(tensors)}};
 }
 
-absl::StatusOr<Json> ReadManifest(const std::string& path) {
-  ASSIGN_OR_RETURN(const base::MappedFile file, base::MappedFile::Open(path));
-  auto json =
-      base::ParseJson({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
-  if (!json.ok()) return base::WithContext(json.status(), path);
-  const auto list = [&](const char* key) {
-    const auto found = json->find(key);
-    return found != json->end() && found->is_array();
-  };
-  if (!json->is_object() || json->value("manifest_version", Json()) != kManifestVersion ||
-      !list("inputs") || !list("archives")) {
-    return absl::DataLossError(absl::StrFormat(
-        "%s: not a manifest of version %d with inputs and archives", path, kManifestVersion));
-  }
-  return *std::move(json);
-}
-
-// The value of a key, or null when `object` is none or lacks it.
-Json Value(const Json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return found == object.end() ? Json() : *found;
-}
-
-// Notes each of `keys` in which `found` is not as the manifest says.
-void Compare(const std::string& where, const Json& found, const Json& want,
-             std::initializer_list<const char*> keys, std::vector<std::string>& differences) {
-  for (const char* key : keys) {
-    if (Value(found, key) == Value(want, key)) continue;
-    differences.push_back(absl::StrFormat("%s: %s %s, want %s", where, key,
-                                          base::DumpJson(Value(found, key)),
-                                          base::DumpJson(Value(want, key))));
-  }
-}
-
-// A plain file name of an entry. DataLoss: it would lead elsewhere.
-absl::StatusOr<std::string> EntryFile(const std::string& manifest, const Json& entry) {
-  const Json file = Value(entry, "file");
-  if (file.is_string()) {
-    const auto name = file.get<std::string>();
-    if (!name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos) {
-      return (std::filesystem::path(manifest).parent_path() / name).string();
-    }
-  }
-  return absl::DataLossError(
-      absl::StrFormat("%s: file %s, want a name without a folder", manifest, base::DumpJson(file)));
-}
-
-void CheckTensors(const std::string& path, const Json& found, const Json& want,
-                  ManifestCheck& check) {
-  const Json found_tensors = Value(found, "tensors");
-  const Json want_tensors = Value(want, "tensors");
-  if (!want_tensors.is_array() || found_tensors.size() != want_tensors.size()) {
-    check.differences.push_back(absl::StrFormat("%s: %d tensors, want %d", path,
-                                                found_tensors.size(), want_tensors.size()));
-    return;
-  }
-  for (size_t i = 0; i < found_tensors.size(); ++i) {
-    Compare(absl::StrCat(path, ": ", found_tensors[i]["name"].get<std::string>()), found_tensors[i],
-            want_tensors[i], {"name", "dtype", "shape", "width", "bytes", "sha256"},
-            check.differences);
-    ++check.tensors;
-  }
-}
-
-absl::Status CheckArchive(const std::string& manifest, const Json& want, ManifestCheck& check) {
-  ASSIGN_OR_RETURN(const std::string path, EntryFile(manifest, want));
-  ++check.archives;
-  const auto found = DescribeArchive({.path = path, .tensors = {}});
-  if (!found.ok()) {
-    check.differences.emplace_back(found.status().message());
-    return absl::OkStatus();
-  }
-  Compare(path, *found, want, {"bytes", "sha256", "generation", "num_layers"}, check.differences);
-  CheckTensors(path, *found, want, check);
-  return absl::OkStatus();
-}
-
-absl::Status CheckInput(const std::string& manifest, const Json& want, ManifestCheck& check) {
-  ASSIGN_OR_RETURN(const std::string path, EntryFile(manifest, want));
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
-    ++check.inputs_missing;
-    return absl::OkStatus();
-  }
-  ++check.inputs;
-  ASSIGN_OR_RETURN(const Json found, DescribeFile(path));
-  Compare(path, found, want, {"bytes", "sha256"}, check.differences);
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 absl::StatusOr<Json> MakeManifest(const ManifestRequest& request) {
   Json manifest = {{"manifest_version", kManifestVersion},
                    {"tool", {{"name", "needle-build"}, {"version", request.tool_version}}}};
   ASSIGN_OR_RETURN(const auto created, CreationTime());
   if (created) manifest["created"] = *created;
+  for (const std::string& input : request.inputs) RETURN_IF_ERROR(CheckManifestName(input));
+  for (const ManifestArchive& archive : request.archives)
+    RETURN_IF_ERROR(CheckManifestName(archive.path));
   manifest["options"] = request.options;
   manifest["inputs"] = Json::array();
   for (const std::string& input : request.inputs) {
@@ -198,21 +123,39 @@ absl::StatusOr<Json> MakeManifest(const ManifestRequest& request) {
   return manifest;
 }
 
-absl::Status WriteManifest(const Json& manifest, const std::string& target) {
-  const std::string text = base::DumpJsonPretty(manifest) + "\n";
-  ASSIGN_OR_RETURN(base::AtomicFile file, base::AtomicFile::Create(target));
-  RETURN_IF_ERROR(file.Append({reinterpret_cast<const uint8_t*>(text.data()), text.size()}));
-  return file.Commit();
+absl::Status CheckBeside(const std::string& target, std::span<const std::string> archives) {
+  const auto folder = base::Stat(base::FolderOf(target));
+  for (const std::string& archive : archives) {
+    const auto beside = base::Stat(base::FolderOf(archive));
+    if (folder && beside && folder->st_dev == beside->st_dev && folder->st_ino == beside->st_ino)
+      continue;
+    return absl::InvalidArgumentError(absl::StrCat(target, ": the archive ", archive,
+                                                   " is not in its folder, so the manifest could "
+                                                   "not be checked; write it beside the archives"));
+  }
+  return absl::OkStatus();
 }
 
-absl::StatusOr<ManifestCheck> VerifyManifest(const std::string& path) {
-  ASSIGN_OR_RETURN(const Json manifest, ReadManifest(path));
-  ManifestCheck check;
+absl::Status CheckManifestName(const std::string& path) {
+  const std::string name = FileName(path);
+  if (base::FindInvalidUtf8(name) == name.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": the file's name is not UTF-8, so a manifest cannot hold it; rename it"));
+}
+
+absl::Status WriteManifest(const Json& manifest, const std::string& target) {
+  return WriteText(base::DumpJsonPretty(manifest) + "\n", target);
+}
+
+absl::Status WriteSums(const Json& manifest, const std::string& target) {
+  std::string sums;
   for (const Json& archive : manifest["archives"]) {
-    RETURN_IF_ERROR(CheckArchive(path, archive, check));
+    const auto name = archive["file"].get<std::string>();
+    const std::string escaped = EscapedName(name);
+    absl::StrAppend(&sums, escaped == name ? "" : "\\", archive["sha256"].get<std::string>(), "  ",
+                    escaped, "\n");
   }
-  for (const Json& input : manifest["inputs"]) RETURN_IF_ERROR(CheckInput(path, input, check));
-  return check;
+  return WriteText(sums, target);
 }
 
 }  // namespace needle::converter

@@ -4,6 +4,7 @@
 #define NEEDLE_CONVERTER_MANIFEST_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,31 +27,33 @@ struct ManifestRequest {
   std::vector<ManifestArchive> archives;
 };
 
+inline constexpr int kManifestVersion = 1;
+
 // The manifest. Files are named without their folders: archives belong beside the manifest. Fields:
 //   manifest_version 1, tool {name, version}, created (UTC; only when SOURCE_DATE_EPOCH is set),
 //   options, inputs [{file, bytes, sha256}],
 //   archives [{file, bytes, sha256, generation, num_layers, tensors [{name, dtype, shape, width
 //   (CQ),
 //              bytes, sha256, nmse (where reported)}]}]
-// Errors as of MappedFile::Open and Archive::Open; InvalidArgument: two archives of one name, or
-// SOURCE_DATE_EPOCH is no number.
+// Errors as of MappedFile::Open and Archive::Open; InvalidArgument: two archives of one name, a
+// name that is not UTF-8, or SOURCE_DATE_EPOCH is no number.
 absl::StatusOr<base::Json> MakeManifest(const ManifestRequest& request);
+
+// That the manifest at `target` could be checked: each archive is in its folder. InvalidArgument
+// naming one that is not.
+absl::Status CheckBeside(const std::string& target, std::span<const std::string> archives);
+// That a file's name can stand in a manifest, which is UTF-8. InvalidArgument.
+absl::Status CheckManifestName(const std::string& path);
 
 // Writes it, indented, by the rules of AtomicFile.
 absl::Status WriteManifest(const base::Json& manifest, const std::string& target);
+// The sums of its archives as sha256sum writes and checks them, likewise. A name with a backslash,
+// a line feed or a carriage return is escaped, and its line begins with a backslash.
+absl::Status WriteSums(const base::Json& manifest, const std::string& target);
 
-struct ManifestCheck {
-  size_t archives = 0;
-  size_t tensors = 0;
-  size_t inputs = 0;          // those that are beside the manifest
-  size_t inputs_missing = 0;  // those that are not: not an error
-  // What differs from the manifest, a line each: file, tensor, found, wanted. Empty: all is as it
-  // says.
-  std::vector<std::string> differences;
-};
-
-// Checks the archives beside the manifest, and inputs that are there too. DataLoss: not a manifest.
-absl::StatusOr<ManifestCheck> VerifyManifest(const std::string& path);
+// What the manifest says of a file or an archive, from the file itself.
+absl::StatusOr<base::Json> DescribeFile(const std::string& path);
+absl::StatusOr<base::Json> DescribeArchive(const ManifestArchive& archive);
 
 }  // namespace needle::converter
 

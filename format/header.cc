@@ -286,6 +286,11 @@ uint32_t HeaderBytes(Generation generation) {
   return static_cast<uint32_t>(HeaderFields(generation).size()) * kFieldBytes;
 }
 
+bool HasArchiveTag(std::span<const uint8_t> bytes) {
+  return bytes.size() >= kFieldBytes &&
+         !absl::IsDataLoss(GenerationFromTag(base::LoadLe<uint32_t>(bytes.data())).status());
+}
+
 absl::StatusOr<Header> ParseHeader(std::span<const uint8_t> bytes) {
   if (bytes.size() < kFieldBytes) {
     return absl::DataLossError(

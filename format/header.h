@@ -36,6 +36,9 @@ struct Header {
   uint32_t codebook_len = kCodebookLength;
 };
 
+// Whether `bytes` begin as an archive's do, also an older package's.
+bool HasArchiveTag(std::span<const uint8_t> bytes);
+
 // Reads the header of a whole archive's `bytes` and checks its fields (CheckGeometry, unused array
 // entries are zero). DataLoss: not an archive (with the tag read) or a field that cannot be.
 // Unimplemented: the older Needle 2 layout.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/mapped_file.h"
+#include "base/removal_list.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/files.h"
@@ -52,13 +53,13 @@ TEST(AtomicFileTest, WithoutCommitTheOlderFileStaysAndNothingElse) {
   EXPECT_THAT(folder.Names(), ::testing::ElementsAre("out.bin"));
 }
 
-TEST(AtomicFileTest, RemoveAllTemporariesLeavesTheTarget) {
+TEST(AtomicFileTest, RemovingWhatIsRememberedLeavesTheTarget) {
   const TempFolder folder;
   const std::string target = folder.File("out.bin");
   WriteFile(target, "older");
   auto file = AtomicFile::Create(target);
   ASSERT_OK(file.status());
-  AtomicFile::RemoveAllTemporaries();
+  RemoveRemembered();
   EXPECT_THAT(folder.Names(), ::testing::ElementsAre("out.bin"));
 }
 

@@ -33,7 +33,8 @@ ProgramResult RunProgram(const ProgramCall& call);
 ProgramResult RunProgram(std::vector<std::string> arguments);
 
 // The environment that makes the program send itself `signal_number` at the `count`-th call (from
-// 1) of `function` ("pwrite", "fsync", "rename"): a signal at a known moment of the work.
+// 1; 0: at every call) of `function` ("pwrite", "fsync", "rename", "pthread_create", "mmap" of a
+// file): a signal at a known moment of the work.
 std::vector<std::pair<std::string, std::string>> SignalAt(const std::string& function, int count,
                                                           int signal_number);
 // The same, but the call fails with `error_number`.

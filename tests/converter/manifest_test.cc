@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/sha256.h"
+#include "converter/manifest_check.h"
 #include "format/archive.h"
 #include "gtest/gtest.h"
 #include "tests/support/build_archive.h"
