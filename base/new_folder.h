@@ -9,12 +9,12 @@
 
 namespace needle::base {
 
-// Destroyed without Keep, or when the program is interrupted, it removes the folders that it made, as
-// far as they are empty.
+// Destroyed without Keep, or when the program is interrupted, it removes the folders that it made,
+// as far as they are empty.
 class NewFolder {
  public:
-  // Makes the folder `path` and those above it that do not exist. NotFound: something else is in the
-  // way; FailedPrecondition and others as of AtomicFile: it cannot be made.
+  // Makes the folder `path` and those above it that do not exist. NotFound: something else is in
+  // the way; FailedPrecondition and others as of AtomicFile: it cannot be made.
   static absl::StatusOr<NewFolder> Make(const std::string& path);
 
   NewFolder(NewFolder&& other) noexcept;

@@ -234,10 +234,10 @@ std::vector<std::string> TakeRemoved() {
 void CopyAccess(const std::string& path, const struct stat& old, int descriptor) {
   struct stat now = {};
   if (fstat(descriptor, &now) != 0) return;
-  const bool has_owner = now.st_uid == old.st_uid ||
-                         fchown(descriptor, old.st_uid, static_cast<gid_t>(-1)) == 0;
-  const bool has_group = now.st_gid == old.st_gid ||
-                         fchown(descriptor, static_cast<uid_t>(-1), old.st_gid) == 0;
+  const bool has_owner =
+      now.st_uid == old.st_uid || fchown(descriptor, old.st_uid, static_cast<gid_t>(-1)) == 0;
+  const bool has_group =
+      now.st_gid == old.st_gid || fchown(descriptor, static_cast<uid_t>(-1), old.st_gid) == 0;
   mode_t mode = old.st_mode & 07777;
   if (!has_owner) mode &= ~mode_t{S_ISUID};
   if (!has_group) mode &= ~mode_t{S_ISGID | S_IRWXG} | (mode & S_IRWXO) << 3;

@@ -1,5 +1,5 @@
-// base/output_place.h: where AtomicFile writes: whether a target can be written there, and what stands
-// in its folder.
+// base/output_place.h: where AtomicFile writes: whether a target can be written there, and what
+// stands in its folder.
 #ifndef NEEDLE_BASE_OUTPUT_PLACE_H_
 #define NEEDLE_BASE_OUTPUT_PLACE_H_
 
@@ -28,8 +28,8 @@ absl::StatusOr<std::string> ResolveLink(const std::string& target);
 
 // What can be seen of `target` without writing. Errors as of AtomicFile::CheckTargets.
 absl::Status CheckPlace(const std::string& target);
-// That no two of `targets` are one file, under whatever names (links, "./"), nor one of them and one
-// of `inputs`; none of them need exist. InvalidArgument naming both.
+// That no two of `targets` are one file, under whatever names (links, "./"), nor one of them and
+// one of `inputs`; none of them need exist. InvalidArgument naming both.
 absl::Status CheckDistinct(std::span<const std::string> targets,
                            std::span<const std::string> inputs);
 

@@ -1,5 +1,5 @@
-// base/removal_list.h: what must not stay when the program ends before its work is done. A list that
-// a signal handler may walk.
+// base/removal_list.h: what must not stay when the program ends before its work is done. A list
+// that a signal handler may walk.
 #ifndef NEEDLE_BASE_REMOVAL_LIST_H_
 #define NEEDLE_BASE_REMOVAL_LIST_H_
 
@@ -7,8 +7,8 @@
 
 namespace needle::base {
 
-// Puts a file or a folder on the list, or takes it off. Any thread. Beyond 128 entries, and for paths
-// longer than the system opens, Remember does nothing.
+// Puts a file or a folder on the list, or takes it off. Any thread. Beyond 128 entries, and for
+// paths longer than the system opens, Remember does nothing.
 void RememberForRemoval(const std::string& path);
 void ForgetForRemoval(const std::string& path);
 

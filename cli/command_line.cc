@@ -32,13 +32,16 @@ std::string ReadNumber(const OptionSpec& spec, const std::string& text, uint64_t
   return absl::StrFormat("'%s', want a whole number from %d to %d", text, spec.min, spec.max);
 }
 
-std::string ReadReal(const std::string& text, double& target) {
+// A number of [0, spec.most]; an error text otherwise.
+std::string ReadReal(const OptionSpec& spec, const std::string& text, double& target) {
   double value = 0;
-  if (absl::SimpleAtod(text, &value) && std::isfinite(value)) {
+  if (absl::SimpleAtod(text, &value) && std::isfinite(value) && value >= 0 && value <= spec.most) {
     target = value;
     return "";
   }
-  return absl::StrFormat("'%s', want a number", text);
+  if (std::isinf(spec.most)) return absl::StrFormat("'%s', want a number of at least 0", text);
+  return absl::StrFormat("'%s', want a number from 0 to %g%s", text, spec.most,
+                         spec.most == 1 ? ", a share and not a percentage" : "");
 }
 
 std::string ReadText(const OptionSpec& spec, const std::string& text, std::string& target) {
@@ -131,11 +134,14 @@ void Command::Add(OptionSpec spec, std::optional<uint64_t>* target) {
 }
 
 void Command::Add(OptionSpec spec, double* target) {
-  AddOption(spec, [target](const std::string& text) { return ReadReal(text, *target); });
+  AddOption(spec,
+            [spec, target](const std::string& text) { return ReadReal(spec, text, *target); });
 }
 
 void Command::Add(OptionSpec spec, std::optional<double>* target) {
-  AddOption(spec, [target](const std::string& text) { return ReadReal(text, target->emplace()); });
+  AddOption(spec, [spec, target](const std::string& text) {
+    return ReadReal(spec, text, target->emplace());
+  });
 }
 
 absl::StatusOr<std::vector<Command::Given>> Command::Split(

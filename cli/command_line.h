@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +43,8 @@ struct OptionSpec {
   bool repeatable = false;  // set by Add for lists
   uint64_t min = 0;         // of whole numbers
   uint64_t max = UINT64_MAX;
+  double most =
+      std::numeric_limits<double>::infinity();  // of real numbers, which are never negative
 
   bool flag() const { return value.empty() && !positional(); }
   bool positional() const { return !names.empty() && names[0] != '-'; }

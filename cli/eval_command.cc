@@ -178,15 +178,20 @@ void AddEvalOptions(Command& command, EvalOptions* options) {
                .value = "float|a8|kernel",
                .help = "how to compute that one"},
               &options->against_numerics);
-  command.Add({.names = "--limit", .value = "N", .help = "only the first N examples (default all)"},
+  command.Add({.names = "--limit",
+               .value = "N",
+               .help = "only the first N examples (default all)",
+               .min = 1},
               &options->limit);
   command.Add({.names = "--max-new-tokens",
                .value = "N",
-               .help = "length limit of an answer (default 256)"},
+               .help = "length limit of an answer (default 256)",
+               .min = 1},
               &options->max_new_tokens);
   command.Add({.names = "--max-tokens",
                .value = "N",
-               .help = "cut teacher-forced examples there (default: what the model holds)"},
+               .help = "cut teacher-forced examples there (default: what the model holds)",
+               .min = 1},
               &options->max_tokens);
   command.Add({.names = "--no-generate",
                .help = "no greedy answers: only perplexity, KL divergence and agreement"},

@@ -129,7 +129,10 @@ void AddReportOptions(Command& command, ReportOptions* options) {
                .help = "the .html file to write",
                .use = FileUse::kWrites},
               &options->output);
-  command.Add({.names = "--limit", .value = "N", .help = "only the first N examples (default all)"},
+  command.Add({.names = "--limit",
+               .value = "N",
+               .help = "only the first N examples (default all)",
+               .min = 1},
               &options->limit);
   command.Add({.names = "--examples",
                .value = "N",
@@ -142,7 +145,8 @@ void AddReportOptions(Command& command, ReportOptions* options) {
               &options->max_new_tokens);
   command.Add({.names = "--max-tokens",
                .value = "N",
-               .help = "cut teacher-forced examples there (default: what the model holds)"},
+               .help = "cut teacher-forced examples there (default: what the model holds)",
+               .min = 1},
               &options->max_tokens);
   AddThreadsOption(command, &options->threads);
   AddJsonOption(command, &options->json);

@@ -186,7 +186,8 @@ void AddRunOptions(Command& command, RunOptions* options) {
               &options->logits);
   command.Add({.names = "--max-new-tokens",
                .value = "N",
-               .help = "length limit of the answer (default 256)"},
+               .help = "length limit of the answer (default 256)",
+               .min = 1},
               &options->max_new_tokens);
   command.Add({.names = "--temperature",
                .value = "T",

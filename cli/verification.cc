@@ -51,6 +51,10 @@ base::Json TensorCheckJson(const verify::TensorCheck& check) {
 base::Json TensorsJson(const verify::TensorsReport& report) {
   base::Json checks = base::Json::array();
   for (const verify::TensorCheck& check : report.tensors) checks.push_back(TensorCheckJson(check));
+  base::Json limits = base::Json::array();
+  for (const verify::HeldLimit& held : report.limits) {
+    limits.push_back({{"name", held.name}, {"limit", held.limit}, {"matrices", held.matrices}});
+  }
   return {{"passed", report.passed()},
           {"against", report.against},
           {"tensors_compared", report.tensors.size()},
@@ -58,6 +62,7 @@ base::Json TensorsJson(const verify::TensorsReport& report) {
           {"failures", report.failures},
           {"num_failures", report.num_failures()},
           {"notes", report.notes},
+          {"limits", limits},
           {"tensors", checks}};
 }
 
@@ -88,6 +93,23 @@ std::string Lines(const char* label, const std::vector<std::string>& texts) {
   return lines;
 }
 
+// The failures of single tensors, as far as they are listed.
+std::vector<std::string> ValueFailures(const verify::TensorsReport& report) {
+  std::vector<std::string> failures;
+  for (const verify::TensorCheck& check : report.tensors)
+    failures.insert(failures.end(), check.failures.begin(), check.failures.end());
+  return FirstTen(failures, report.num_failures() - report.failures.size());
+}
+
+std::string LimitsText(const verify::TensorsReport& report) {
+  std::string text;
+  for (const verify::HeldLimit& held : report.limits) {
+    absl::StrAppendFormat(&text, "  limit: --%s %g, computed for %d matrices\n", held.name,
+                          held.limit, held.matrices);
+  }
+  return text;
+}
+
 std::string TensorsText(const verify::TensorsReport& report, bool verbose) {
   const auto identical =
       std::count_if(report.tensors.begin(), report.tensors.end(),
@@ -96,11 +118,9 @@ std::string TensorsText(const verify::TensorsReport& report, bool verbose) {
       "tensors: %s, %d tensors and %d values compared with %s, %d identical to %s\n",
       PassedText(report.passed()), report.tensors.size(), report.values, report.against, identical,
       report.by_encoder ? "what was chosen" : "plain rounding");
-  absl::StrAppend(&text, Lines("failure: ", report.failures));
-  for (const verify::TensorCheck& check : report.tensors) {
-    absl::StrAppend(&text, Lines("failure: ", check.failures));
-  }
-  absl::StrAppend(&text, Lines("note: ", report.notes));
+  absl::StrAppend(&text, LimitsText(report),
+                  Lines("failure: ", FirstTen(report.failures, report.failures.size())),
+                  Lines("failure: ", ValueFailures(report)), Lines("note: ", report.notes));
   if (!verbose) return text;
   TextTable table({"tensor", "kind", "match", ">NMSE", ">theory", ">worst row", ">group", ">NMSE"});
   for (const verify::TensorCheck& check : report.tensors) {
@@ -123,10 +143,18 @@ std::string ForwardText(const verify::ForwardReport& report) {
              std::string(engine::NumericsName(report.reference_numerics)), report.reference,
              kl.kl_mean, kl.kl_median, kl.kl_p95, kl.kl_p99, kl.kl_max, kl.top1 * 100,
              report.archive_perplexity, report.reference_perplexity) +
-         Lines("failure: ", report.failures);
+         Lines("failure: ", FirstTen(report.failures, report.failures.size()));
 }
 
 }  // namespace
+
+std::vector<std::string> FirstTen(const std::vector<std::string>& texts, uint64_t total) {
+  constexpr size_t kMost = 10;
+  std::vector<std::string> listed(
+      texts.begin(), texts.begin() + static_cast<ptrdiff_t>(std::min(texts.size(), kMost)));
+  if (total > listed.size()) listed.push_back(absl::StrCat("and ", total - listed.size(), " more"));
+  return listed;
+}
 
 bool Verification::passed() const {
   return structure.passed() &&
@@ -160,12 +188,13 @@ void TellFailures(const Verification& verification, const Messages& messages) {
   const auto tell = [&messages](const std::vector<std::string>& failures) {
     for (const std::string& failure : failures) messages.Error(failure);
   };
-  tell(verification.structure.failures);
+  tell(FirstTen(verification.structure.failures, verification.structure.num_failures));
   for (const verify::TensorsReport& report : verification.tensors) {
-    tell(report.failures);
-    for (const verify::TensorCheck& check : report.tensors) tell(check.failures);
+    tell(FirstTen(report.failures, report.failures.size()));
+    tell(ValueFailures(report));
   }
-  if (verification.forward) tell(verification.forward->failures);
+  if (verification.forward)
+    tell(FirstTen(verification.forward->failures, verification.forward->failures.size()));
 }
 
 base::Json VerificationJson(const Verification& verification) {
@@ -182,7 +211,8 @@ std::string VerificationText(const Verification& verification, bool verbose) {
   std::string text = absl::StrFormat("structure: %s, %d tensors, %d weights, %d norms\n",
                                      PassedText(structure.passed()), structure.tensors,
                                      structure.weights, structure.norms);
-  absl::StrAppend(&text, Lines("failure: ", structure.failures), Lines("note: ", structure.notes));
+  absl::StrAppend(&text, Lines("failure: ", FirstTen(structure.failures, structure.num_failures)),
+                  Lines("note: ", structure.notes));
   for (const auto& report : verification.tensors) text += TensorsText(report, verbose);
   if (verification.forward) text += ForwardText(*verification.forward);
   return text;

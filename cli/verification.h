@@ -36,11 +36,15 @@ absl::StatusOr<verify::ForwardReport> RunForward(const std::string& archive_path
                                                  std::vector<std::vector<uint32_t>> sequences,
                                                  const verify::ForwardOptions& options);
 
-// Each failure as an error, for commands that print no report.
+// The first ten of `texts`, and "and N more" when there are more in `total`.
+std::vector<std::string> FirstTen(const std::vector<std::string>& texts, uint64_t total);
+
+// Each failure as an error, as FirstTen has them, for commands that print no report.
 void TellFailures(const Verification& verification, const Messages& messages);
 
 base::Json VerificationJson(const Verification& verification);
-// A few lines that say how much was compared and how it went, then every failure and note.
+// A few lines that say how much was compared and how it went, then notes and failures, ten of a
+// kind.
 // `verbose`: a table of all tensors too.
 std::string VerificationText(const Verification& verification, bool verbose);
 

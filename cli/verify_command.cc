@@ -105,6 +105,7 @@ absl::StatusOr<ExitCode> CheckManifest(const VerifyOptions& options, Session& se
   ASSIGN_OR_RETURN(const converter::ManifestCheck check,
                    converter::VerifyManifest(*options.manifest));
   const bool passed = check.differences.empty();
+  const std::vector<std::string> listed = FirstTen(check.differences, check.differences.size());
   if (options.json) {
     session.out.WriteJson({{"manifest", *options.manifest},
                            {"passed", passed},
@@ -119,9 +120,9 @@ absl::StatusOr<ExitCode> CheckManifest(const VerifyOptions& options, Session& se
         "%s: %s, %d archives and %d tensors compared, %d inputs (%d are not beside it)\n",
         *options.manifest, passed ? "verified" : "NOT verified", check.archives, check.tensors,
         check.inputs, check.inputs_missing));
-    for (const std::string& line : check.differences) session.out.Write("  " + line + "\n");
+    for (const std::string& line : listed) session.out.Write("  " + line + "\n");
   } else {
-    for (const std::string& line : check.differences) session.messages.Error(line);
+    for (const std::string& line : listed) session.messages.Error(line);
   }
   for (const std::string& path : check.unlisted) {
     session.messages.Warning(absl::StrCat(path, ": the manifest does not list it"));
@@ -179,7 +180,8 @@ void AddLimits(Command& command, VerifyOptions* options) {
               &options->tensor_limits.max_group_nmse);
   command.Add({.names = "--golden-tolerance",
                .value = "X",
-               .help = "of golden values, relative to the group's largest (default 2e-6)"},
+               .help = "of golden values, relative to the group's largest (default what f32 "
+                       "arithmetic in any order allows)"},
               &options->tensor_limits.golden_tolerance);
   command.Add({.names = "--max-mean-kl",
                .value = "X",
@@ -191,7 +193,8 @@ void AddLimits(Command& command, VerifyOptions* options) {
               &options->forward_limits.max_kl);
   command.Add({.names = "--min-top1",
                .value = "X",
-               .help = "least share of positions with the same likeliest token (default 0)"},
+               .help = "least share of positions with the same likeliest token (default 0)",
+               .most = 1},
               &options->forward_limits.min_top1);
 }
 
@@ -236,9 +239,13 @@ void AddVerifyOptions(Command& command, VerifyOptions* options) {
   command.Need("--strict", "--manifest");
   command.Exclude("--data", "--text");
   for (const char* option : {"--no-forward", "--data", "--text", "--layers", "--tokenizer",
-                             "--lora", "--rebalance", "--max-mean-kl", "--max-kl", "--min-top1"}) {
+                             "--lora", "--rebalance", "--rounding", "--max-tensor-ratio",
+                             "--max-group-nmse", "--max-mean-kl", "--max-kl", "--min-top1"}) {
     command.Need(option, "--against");
   }
+  for (const char* option : {"--max-mean-kl", "--max-kl", "--min-top1", "--data", "--text"})
+    command.Exclude(option, "--no-forward");
+  command.Need("--golden-tolerance", "--golden");
 }
 
 }  // namespace

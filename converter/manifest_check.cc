@@ -124,9 +124,11 @@ std::vector<std::string> UnlistedArchives(const std::string& path, const Json& m
   std::vector<std::string> unlisted;
   std::error_code error;
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  for (const auto& entry : std::filesystem::directory_iterator(parent.empty() ? "." : parent, error)) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(parent.empty() ? "." : parent, error)) {
     const std::string name = entry.path().filename();
-    if (!listed.contains(name) && IsArchive(entry.path())) unlisted.push_back((parent / name).string());
+    if (!listed.contains(name) && IsArchive(entry.path()))
+      unlisted.push_back((parent / name).string());
   }
   std::sort(unlisted.begin(), unlisted.end());
   return unlisted;
@@ -139,7 +141,8 @@ absl::StatusOr<ManifestCheck> VerifyManifest(const std::string& path) {
     RETURN_IF_ERROR(CheckArchive(path, archive, check));
   }
   for (const Json& input : manifest["inputs"]) RETURN_IF_ERROR(CheckInput(path, input, check));
-  if (check.archives == 0) check.differences.push_back(path + ": lists no archives, so none is proved");
+  if (check.archives == 0)
+    check.differences.push_back(path + ": lists no archives, so none is proved");
   check.unlisted = UnlistedArchives(path, manifest);
   return check;
 }

@@ -23,11 +23,12 @@ struct ManifestCheck {
   std::vector<std::string> unlisted;
 };
 
-// Checks the archives beside the manifest, and inputs that are there too. A manifest without archives
-// proves nothing, which is a difference. DataLoss: not a manifest.
+// Checks the archives beside the manifest, and inputs that are there too. A manifest without
+// archives proves nothing, which is a difference. DataLoss: not a manifest.
 absl::StatusOr<ManifestCheck> VerifyManifest(const std::string& path);
 
-// Archives in the folder of the manifest at `path` that it does not list, by path in ascending order.
+// Archives in the folder of the manifest at `path` that it does not list, by path in ascending
+// order.
 std::vector<std::string> UnlistedArchives(const std::string& path, const base::Json& manifest);
 
 }  // namespace needle::converter

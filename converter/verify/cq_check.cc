@@ -14,10 +14,16 @@
 namespace needle::verify {
 namespace {
 
-// Float rounding of an encoder that rotates by an f32 matrix product, relative to the group's norm:
-// n * 2^-24 for the n products of a coordinate (Higham, gamma_n), whose magnitudes sum to at most
-// the norm (Cauchy-Schwarz). The norm itself and the division stay within the same.
-double RoundingSlack(uint32_t group) { return std::ldexp(static_cast<double>(group), -24); }
+// What f32 rounding, in any order, does to the norm of g values, relative to it: half of the g
+// roundings of a sum of squares, and the root's.
+double NormSlack(uint32_t group) { return std::ldexp(static_cast<double>(group) / 2 + 1, -24); }
+
+// The same for a coordinate of the rotated group over the norm: g + 1 roundings of a sum of
+// products whose magnitudes add up to at most the norm (Higham, gamma; Cauchy-Schwarz), the norm's,
+// and the division's, on a value of at most 1.
+double IndexSlack(uint32_t group) {
+  return std::ldexp(static_cast<double>(group) + 2, -24) + NormSlack(group);
+}
 
 // H times `values` in f64, far more exact than what is judged.
 void RotateInF64(std::span<double> values) {
@@ -171,7 +177,7 @@ absl::Status CqRowCheck::CheckChosen(const converter::TensorEncoder& encoder, co
 }
 
 absl::Status CqRowCheck::Check(std::span<const float> weights, uint64_t row, CqTally& tally) {
-  others_.clear();
+  errors_.clear();
   row_squared_weights_ = 0;
   for (uint64_t group = 0; group < view_.layout.groups; ++group) {
     const uint64_t begin = group * view_.group;
@@ -190,6 +196,7 @@ absl::Status CqRowCheck::Check(std::span<const float> weights, uint64_t row, CqT
       ++tally.plain_groups;
       tally.squared_error += stats->squared_error;
       KeepWorst({row, group, stats->RelativeError()}, tally.worst);
+      errors_.push_back({group, stats->squared_error, stats->squared_weights});
     } else {
       Judge(values, row, group, tally);
     }
@@ -208,6 +215,7 @@ void CqRowCheck::Judge(std::span<const float> weights, uint64_t row, uint64_t gr
   MeasureError(result);
   tally.squared_error += result.squared_error;
   KeepWorst({row, group, RelativeError(result.squared_error, result.squared_weights)}, tally.worst);
+  errors_.push_back({group, result.squared_error, result.squared_weights});
   if (result.Plain()) {
     tally.index_ties += result.index_ties;
     tally.norm_ties += result.norm_tie ? 1U : 0U;
@@ -217,13 +225,16 @@ void CqRowCheck::Judge(std::span<const float> weights, uint64_t row, uint64_t gr
   tally.other_norms += result.IndicesPlain() ? 1U : 0U;
   tally.direction.Add(result.direction);
   tally.norms.Add(result.fitting_norm, static_cast<double>(base::F32FromF16(stored_norm_)));
-  others_.push_back({group, result.squared_error, result.squared_weights, Describe(result)});
+  if (tally.other_texts.size() < kListedFailures) {
+    tally.other_texts.push_back(
+        absl::StrFormat("row %d, group %d: %s", row, group, Describe(result)));
+  }
 }
 
 void CqRowCheck::JudgeIndices(Group& result) {
   quant::UnpackRow(view_.width, stored_bytes_, stored_codes_);
   quant::UnpackRow(view_.width, plain_bytes_, plain_codes_);
-  const double slack = RoundingSlack(view_.group);
+  const double slack = IndexSlack(view_.group);
   const double divisor = std::max(result.norm, 1e-12);
   for (size_t i = 0; i < stored_codes_.size(); ++i) {
     if (stored_codes_[i] == plain_codes_[i]) continue;
@@ -234,8 +245,9 @@ void CqRowCheck::JudgeIndices(Group& result) {
     }
   }
   result.norm_differs = stored_norm_ != plain_norm_;
-  const uint16_t low = base::F16FromF32(static_cast<float>(result.norm * (1 - slack)));
-  const uint16_t high = base::F16FromF32(static_cast<float>(result.norm * (1 + slack)));
+  const double norm_slack = NormSlack(view_.group);
+  const uint16_t low = base::F16FromF32(static_cast<float>(result.norm * (1 - norm_slack)));
+  const uint16_t high = base::F16FromF32(static_cast<float>(result.norm * (1 + norm_slack)));
   result.norm_tie = result.norm_differs && stored_norm_ >= low && stored_norm_ <= high;
 }
 
@@ -275,13 +287,9 @@ std::string CqRowCheck::Describe(const Group& group) const {
 
 void CqRowCheck::CloseRow(uint64_t row, CqTally& tally) {
   const double mean = row_squared_weights_ / static_cast<double>(view_.layout.groups);
-  for (OtherGroup& other : others_) {
-    if (tally.other_texts.size() < kListedFailures) {
-      tally.other_texts.push_back(
-          absl::StrFormat("row %d, group %d: %s", row, other.group, other.text));
-    }
-    const double nmse = RelativeError(other.squared_error, std::max(other.squared_weights, mean));
-    if (!(nmse <= far_group_nmse_)) tally.far_groups.push_back({row, other.group, nmse});
+  for (const GroupError& error : errors_) {
+    const double nmse = RelativeError(error.squared_error, std::max(error.squared_weights, mean));
+    if (!(nmse <= far_group_nmse_)) tally.far_groups.push_back({row, error.group, nmse});
   }
 }
 

@@ -49,8 +49,8 @@ struct CqTally {
   WorstGroup worst;
   Correlation norms;  // of the other groups: the norm that fits the stored indices best, the stored
   Cosine direction;   // of the other groups: stored values, source
-  // Of the other groups: those past far_group_nmse, or no number at all, with the error that is
-  // held to a limit. In order.
+  // Groups past far_group_nmse, or no number at all, with the error that is held to a limit. In
+  // order.
   std::vector<WorstGroup> far_groups;
   std::vector<std::string> other_texts;  // the first few
 
@@ -105,13 +105,12 @@ class CqRowCheck {
   std::vector<uint8_t> stored_codes_;
   std::vector<double> rotated_;
   // Of the row at hand.
-  struct OtherGroup {
+  struct GroupError {
     uint64_t group;
     double squared_error;
     double squared_weights;
-    std::string text;
   };
-  std::vector<OtherGroup> others_;
+  std::vector<GroupError> errors_;
   double row_squared_weights_ = 0;
 };
 

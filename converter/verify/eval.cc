@@ -216,6 +216,21 @@ size_t Context(std::span<const EvalRun> runs) {
   return context;
 }
 
+// That not every answer is cut away: figures over nothing would look perfect.
+absl::Status CheckPositions(std::span<const EvalExample* const> examples,
+                            const engine::Tokenizer& tokenizer, const EvalOptions& options) {
+  if (!options.teacher_forced || options.max_tokens == 0) return absl::OkStatus();
+  size_t shortest = SIZE_MAX;
+  for (const EvalExample* example : examples) {
+    shortest = std::min(shortest, engine::EncodePrompt(tokenizer, example->request).size());
+  }
+  if (shortest < options.max_tokens) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("a length of %d tokens leaves nothing of any answer to compare, the shortest "
+                      "prompt has %d",
+                      options.max_tokens, shortest));
+}
+
 }  // namespace
 
 absl::StatusOr<EvalReport> Evaluate(std::span<const EvalRun> runs,
@@ -236,6 +251,7 @@ absl::StatusOr<EvalReport> Evaluate(std::span<const EvalRun> runs,
     return absl::InvalidArgumentError(absl::StrFormat(
         "all %d prompts are longer than the context of %d tokens", examples.size(), Context(runs)));
   }
+  RETURN_IF_ERROR(CheckPositions(chosen, tokenizer, options));
   report.examples = chosen.size();
   ExampleResults results(chosen.size(), std::vector<ExampleResult>(runs.size()));
   RETURN_IF_ERROR(RunAll(ExampleEval(runs, tokenizer, options), chosen, options, results));

@@ -78,8 +78,8 @@ struct EvalReport {
 
 // Runs every example through every run. The first run is what the others are compared with: give
 // the float checkpoint first. All runs must have the same vocabulary (InvalidArgument otherwise, as
-// for no runs or no examples). The same report for any number of threads. Internal: a logit is not
-// finite while generating, with run and line.
+// for no runs, no examples, and a max_tokens that leaves nothing of them). The same report for any
+// number of threads. Internal: a logit is not finite while generating, with run and line.
 absl::StatusOr<EvalReport> Evaluate(std::span<const EvalRun> runs,
                                     const engine::Tokenizer& tokenizer,
                                     std::span<const EvalExample> examples,

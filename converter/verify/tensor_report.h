@@ -61,6 +61,13 @@ struct TensorCheck {
   std::vector<std::string> failures = {};  // the first few, each "name: row R, group G: ..."
 };
 
+// A limit that the user gave, and the matrices that it was computed for.
+struct HeldLimit {
+  std::string name = {};
+  double limit = 0;
+  size_t matrices = 0;
+};
+
 struct TensorsReport {
   std::string archive = {};
   std::string against = {};  // what the tensors were compared with
@@ -71,6 +78,7 @@ struct TensorsReport {
   // Of the whole: geometry, missing, extra, misshapen, too many ties.
   std::vector<std::string> failures = {};
   std::vector<std::string> notes = {};  // what was not compared, and why
+  std::vector<HeldLimit> limits = {};
 
   // Something was compared and no failure is listed anywhere.
   bool passed() const;

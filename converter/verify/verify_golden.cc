@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -7,10 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/endian.h"
+#include "base/half.h"
 #include "base/status_macros.h"
 #include "converter/verify/tensor_work.h"
 #include "converter/verify/verify_tensors.h"
 #include "quant/encode.h"
+#include "quant/pack.h"
 
 namespace needle::verify {
 namespace {
@@ -48,13 +52,59 @@ struct GroupPair {
   std::span<const float> wanted;
 };
 
-// `tolerance`: of the largest magnitude wanted in the group. Conditions are written so that NaN
-// breaks them.
-void CompareGroup(const GroupPair& pair, double tolerance, GoldenTally& tally) {
+double Largest(std::span<const float> values) {
   double largest = 0;
-  for (const float value : pair.wanted) {
+  for (const float value : values) {
     largest = std::max(largest, std::abs(static_cast<double>(value)));
   }
+  return largest;
+}
+
+// How far a value decoded in f32 may be from ours, whatever the order of its operations.
+//
+// A value is w_j = sum_k H_jk c_k n over the g entries c_k of its group, with |H_jk| = 1 / sqrt(g)
+// and the norm n: a sum of g products whose magnitudes add up to S = n sum_k |c_k| / sqrt(g), for
+// every j. Each product passes through three roundings (of H_jk or the scale, with c_k, with n) and
+// at most g - 1 additions, in whatever order, scaled before or after them: with u = 2^-24 the
+// computed value is off by at most gamma(g + 2) S, gamma(m) = m u / (1 - m u) (Higham, Accuracy and
+// Stability, section 3.1). Our own decoder adds in log2(g) levels: gamma(log2(g) + 3) S.
+//
+// A norm one step of f16 away changes every value by at least its 2^-11, and the largest is at
+// least n |c| / sqrt(g), with |c| near 1 for any codebook: 4e-5 n at g = 128, while the bound is
+// 9e-6 n.
+class GoldenBound {
+ public:
+  GoldenBound(const format::CqView& view, const quant::Codebook& codebook)
+      : view_(view), codebook_(codebook), codes_(view.group) {}
+
+  double Of(uint64_t row, uint64_t group) {
+    const uint64_t bytes = view_.layout.row_bytes / view_.layout.groups;
+    const uint64_t place = row * view_.layout.groups + group;
+    quant::UnpackRow(view_.width, view_.indices.subspan(place * bytes, bytes), codes_);
+    double sum = 0;
+    for (const uint8_t code : codes_) {
+      sum += std::abs(static_cast<double>(codebook_.entries()[code]));
+    }
+    const auto norm =
+        static_cast<double>(base::F32FromF16(base::LoadLe<uint16_t>(&view_.norms[2 * place])));
+    const double g = static_cast<double>(view_.group);
+    const auto levels = static_cast<double>(std::bit_width(view_.group));
+    return (Gamma(g + 2) + Gamma(levels + 3)) * std::abs(norm) * sum / std::sqrt(g);
+  }
+
+ private:
+  static double Gamma(double roundings) {
+    const double error = std::ldexp(roundings, -24);
+    return error / (1 - error);
+  }
+
+  format::CqView view_;
+  const quant::Codebook& codebook_;
+  std::vector<uint8_t> codes_;
+};
+
+// `most`: that a value may differ by. Conditions are written so that NaN breaks them.
+void CompareGroup(const GroupPair& pair, double most, GoldenTally& tally) {
   double error = 0;
   double squares = 0;
   size_t first_bad = pair.found.size();
@@ -63,7 +113,7 @@ void CompareGroup(const GroupPair& pair, double tolerance, GoldenTally& tally) {
     const double difference = static_cast<double>(pair.found[i]) - wanted;
     error += difference * difference;
     squares += wanted * wanted;
-    if (!(std::abs(difference) <= tolerance * largest)) first_bad = i;
+    if (!(std::abs(difference) <= most)) first_bad = i;
   }
   ++tally.groups;
   tally.squared_error += error;
@@ -73,40 +123,45 @@ void CompareGroup(const GroupPair& pair, double tolerance, GoldenTally& tally) {
   if (first_bad == pair.found.size()) return;
   ++tally.bad_groups;
   if (tally.texts.size() >= kListedFailures) return;
-  tally.texts.push_back(absl::StrFormat(
-      "row %d, group %d, column %d: %.9g, want %.9g within %.3g", pair.row, pair.group,
-      pair.column + first_bad, pair.found[first_bad], pair.wanted[first_bad], tolerance * largest));
+  tally.texts.push_back(absl::StrFormat("row %d, group %d, column %d: %.9g, want %.9g within %.3g",
+                                        pair.row, pair.group, pair.column + first_bad,
+                                        pair.found[first_bad], pair.wanted[first_bad], most));
 }
 
-// Decoded rows of the archive.
-absl::Status DecodeRange(const format::Archive& archive, const RowRange& range,
-                         std::span<float> values) {
-  if (archive.schema().tensors()[range.position].dtype == DType::kCq) {
-    const format::CqView view = archive.Cq(range.position);
-    ASSIGN_OR_RETURN(const quant::Codebook codebook, quant::CodebookFor(view));
-    return quant::DecodeRows(view, codebook, range.first_row, range.num_rows, values);
+// The groups of a range one by one, each with how much it may differ.
+template <typename MostOf>
+void CompareGroups(const RowRange& range, uint64_t group_size, std::span<const float> found,
+                   std::span<const float> wanted, MostOf most_of, GoldenTally& tally) {
+  for (uint64_t begin = 0; begin < found.size();) {
+    const uint64_t column = begin % range.cols;
+    const uint64_t count = std::min(group_size, range.cols - column);
+    const GroupPair pair = {range.first_row + begin / range.cols, column / group_size, column,
+                            found.subspan(begin, count), wanted.subspan(begin, count)};
+    CompareGroup(pair, most_of(pair), tally);
+    begin += count;
   }
-  const std::vector<float> all = archive.Floats(range.position);
-  std::copy_n(all.begin() + static_cast<ptrdiff_t>(range.first_row * range.cols), values.size(),
-              values.begin());
-  return absl::OkStatus();
 }
 
 absl::Status CompareRange(const format::Archive& archive, const RowRange& range,
-                          std::span<const float> wanted, double tolerance, GoldenTally& tally) {
+                          std::span<const float> wanted, std::optional<double> tolerance,
+                          GoldenTally& tally) {
   std::vector<float> found(range.NumValues());
-  RETURN_IF_ERROR(DecodeRange(archive, range, found));
-  const bool is_cq = archive.schema().tensors()[range.position].dtype == DType::kCq;
-  const uint64_t group = is_cq ? archive.Cq(range.position).group : format::kGroup;
-  for (uint64_t begin = 0; begin < found.size();) {
-    const uint64_t column = begin % range.cols;
-    const uint64_t count = std::min(group, range.cols - column);
-    CompareGroup(
-        {range.first_row + begin / range.cols, column / group, column,
-         std::span<const float>(found).subspan(begin, count), wanted.subspan(begin, count)},
-        is_cq ? tolerance : 0, tally);
-    begin += count;
+  if (archive.schema().tensors()[range.position].dtype != DType::kCq) {
+    const std::vector<float> all = archive.Floats(range.position);
+    std::copy_n(all.begin() + static_cast<ptrdiff_t>(range.first_row * range.cols), found.size(),
+                found.begin());
+    CompareGroups(
+        range, format::kGroup, found, wanted, [](const GroupPair&) { return 0.0; }, tally);
+    return absl::OkStatus();
   }
+  const format::CqView view = archive.Cq(range.position);
+  ASSIGN_OR_RETURN(const quant::Codebook codebook, quant::CodebookFor(view));
+  RETURN_IF_ERROR(quant::DecodeRows(view, codebook, range.first_row, range.num_rows, found));
+  GoldenBound bound(view, codebook);
+  const auto most = [&](const GroupPair& pair) {
+    return tolerance ? *tolerance * Largest(pair.wanted) : bound.Of(pair.row, pair.group);
+  };
+  CompareGroups(range, view.group, found, wanted, most, tally);
   return absl::OkStatus();
 }
 

@@ -70,7 +70,8 @@ class SourceCheck {
     if (options_.encoder != nullptr) {
       return worker.cq->CheckChosen(*options_.encoder, range, worker.weights, result.cq);
     }
-    if (!options_.locate_worst) {
+    // A limit on groups needs to see each of them.
+    if (!options_.locate_worst && !options_.limits.max_group_nmse) {
       ASSIGN_OR_RETURN(const bool is_plain, worker.cq->AddIfPlain(worker.weights, range.first_row,
                                                                   range.num_rows, result.cq));
       if (is_plain) return absl::OkStatus();
@@ -116,9 +117,7 @@ double LeastNormCorrelation(const CqTally& tally, const TensorLimits& limits) {
 }
 
 // Counts the groups that are too far off, and names the first few.
-void ApplyGroupLimit(const CqTally& tally, const TensorLimits& limits, TensorCheck& check) {
-  const double most = limits.max_group_nmse.value_or(
-      std::min(std::max(kGroupNmse, kGroupOverTensor * check.nmse), kMostGroupNmse));
+void ApplyGroupLimit(const CqTally& tally, double most, TensorCheck& check) {
   for (const WorstGroup& far : tally.far_groups) {
     if (far.nmse <= most) continue;
     if (check.bad_groups++ >= kListedFailures) continue;
@@ -128,37 +127,67 @@ void ApplyGroupLimit(const CqTally& tally, const TensorLimits& limits, TensorChe
   }
 }
 
-// How a tensor that is not held to plain rounding does; its failures are added to `check`.
-Match ApplyErrorLimits(const CqTally& tally, const TensorLimits& limits, TensorCheck& check) {
-  ApplyGroupLimit(tally, limits, check);
-  const std::string worst =
-      absl::StrFormat("the worst is row %d, group %d", check.worst.row, check.worst.group);
-  const double most =
-      std::min(limits.max_tensor_ratio.value_or(kTensorRatio) * check.theory, kMostTensorNmse);
-  const bool near = check.nmse <= most;
-  const double cosine = tally.direction.Value();
-  const bool corrected = !near && !limits.max_tensor_ratio && cosine >= limits.min_cosine;
-  if (!near && !corrected) {
-    check.failures.push_back(
-        absl::StrFormat("%s: error %.4g of the weights' squares, want at most %.4g (the width's "
-                        "theory is %.4g)",
-                        check.name, check.nmse, most, check.theory));
-    if (!limits.max_tensor_ratio) {
-      absl::StrAppendFormat(&check.failures.back(),
-                            " or a cosine to the weights of at least %g, which is %.3f",
-                            limits.min_cosine, cosine);
-    }
-    absl::StrAppend(&check.failures.back(), "; ", worst);
+std::string WorstText(const TensorCheck& check) {
+  return absl::StrFormat("; the worst is row %d, group %d", check.worst.row, check.worst.group);
+}
+
+std::string TensorLimitText(const TensorCheck& check, double most) {
+  return absl::StrFormat(
+      "%s: error %.4g of the weights' squares, want at most %.4g (the width's theory is %.4g)",
+      check.name, check.nmse, most, check.theory);
+}
+
+// The limits that were given, which hold for a matrix however it was rounded.
+void ApplyGivenLimits(const CqTally& tally, const TensorLimits& limits, TensorCheck& check) {
+  if (limits.max_group_nmse) ApplyGroupLimit(tally, *limits.max_group_nmse, check);
+  if (limits.max_tensor_ratio) {
+    const double most = std::min(*limits.max_tensor_ratio * check.theory, kMostTensorNmse);
+    if (!(check.nmse <= most))
+      check.failures.push_back(absl::StrCat(TensorLimitText(check, most), WorstText(check)));
   }
+}
+
+// The limits where none are given, for a tensor that is not held to plain rounding. Returns whether
+// it is a corrected one.
+bool ApplyDefaultLimits(const CqTally& tally, const TensorLimits& limits, TensorCheck& check) {
+  if (!limits.max_group_nmse) {
+    const double most =
+        std::min(std::max(kGroupNmse, kGroupOverTensor * check.nmse), kMostGroupNmse);
+    ApplyGroupLimit(tally, most, check);
+  }
+  const double most = std::min(kTensorRatio * check.theory, kMostTensorNmse);
+  if (limits.max_tensor_ratio || check.nmse <= most) return false;
+  const double cosine = tally.direction.Value();
+  if (cosine >= limits.min_cosine) return true;
+  check.failures.push_back(
+      absl::StrFormat("%s or a cosine to the weights of at least %g, which is %.3f%s",
+                      TensorLimitText(check, most), limits.min_cosine, cosine, WorstText(check)));
+  return false;
+}
+
+void ApplyNormCorrelation(const CqTally& tally, const TensorLimits& limits, TensorCheck& check) {
   const double least = LeastNormCorrelation(tally, limits);
   const double correlation = tally.norms.Value();
-  if (tally.norms.count >= kLeastGroupsForCorrelation && check.nmse <= kMostNmseForCorrelation &&
-      !(correlation >= least)) {
-    check.failures.push_back(absl::StrFormat(
-        "%s: the norms do not belong to their groups (correlation %.3f, want at least %.3g); %s",
-        check.name, correlation, least, worst));
+  if (tally.norms.count < kLeastGroupsForCorrelation || !(check.nmse <= kMostNmseForCorrelation) ||
+      correlation >= least) {
+    return;
   }
-  if (!check.failures.empty()) return Match::kDiffers;
+  check.failures.push_back(absl::StrFormat(
+      "%s: the norms do not belong to their groups (correlation %.3f, want at least %.3g)%s",
+      check.name, correlation, least, WorstText(check)));
+}
+
+// How a tensor does whose groups are not all plain rounding's; its failures are added to `check`.
+Match JudgeOthers(const CqTally& tally, const TensorLimits& limits, TensorCheck& check) {
+  if (IsHeldToPlain(tally, *check.width, limits.rounding)) {
+    check.bad_groups = std::max(check.bad_groups, tally.other_groups);
+    for (const std::string& text : tally.other_texts) {
+      check.failures.push_back(absl::StrCat(check.name, ": ", text));
+    }
+    return Match::kDiffers;
+  }
+  const bool corrected = ApplyDefaultLimits(tally, limits, check);
+  ApplyNormCorrelation(tally, limits, check);
   return corrected ? Match::kCorrected : Match::kWithin;
 }
 
@@ -170,18 +199,13 @@ void JudgeCq(const CqTally& tally, const TensorLimits& limits, TensorCheck& chec
   check.theory = quant::TheoreticalDistortion(*check.width);
   check.nmse = tally.squared_weights > 0 ? tally.squared_error / tally.squared_weights : 0;
   check.worst = tally.worst;
-  if (tally.plain_groups == tally.groups) return;
-  check.match = Match::kTies;
-  if (tally.other_groups == 0) return;
-  if (IsHeldToPlain(tally, *check.width, limits.rounding)) {
-    check.bad_groups = tally.other_groups;
-    for (const std::string& text : tally.other_texts) {
-      check.failures.push_back(absl::StrCat(check.name, ": ", text));
-    }
-    check.match = Match::kDiffers;
-  } else {
-    check.match = ApplyErrorLimits(tally, limits, check);
+  ApplyGivenLimits(tally, limits, check);
+  if (tally.other_groups > 0) {
+    check.match = JudgeOthers(tally, limits, check);
+  } else if (tally.plain_groups < tally.groups) {
+    check.match = Match::kTies;
   }
+  if (!check.failures.empty()) check.match = Match::kDiffers;
 }
 
 void JudgeExact(const ExactTally& tally, TensorCheck& check) {
@@ -231,6 +255,17 @@ TensorCheck NewCheck(const format::Archive& archive, size_t position) {
   return check;
 }
 
+// For how many matrices the given limits were computed. They hold in all of them, or the tensors'
+// failures say where not.
+void CountLimits(const TensorLimits& limits, TensorsReport& report) {
+  const auto matrices = static_cast<size_t>(std::ranges::count_if(
+      report.tensors, [](const TensorCheck& check) { return check.width.has_value(); }));
+  if (limits.max_tensor_ratio)
+    report.limits.push_back({"max-tensor-ratio", *limits.max_tensor_ratio, matrices});
+  if (limits.max_group_nmse)
+    report.limits.push_back({"max-group-nmse", *limits.max_group_nmse, matrices});
+}
+
 void NoteCorrected(TensorsReport& report) {
   const auto count = std::ranges::count(report.tensors, Match::kCorrected, &TensorCheck::match);
   if (count == 0) return;
@@ -275,9 +310,11 @@ absl::Status CompareAll(const format::Archive& archive, const converter::TensorS
       ForEachRange(ranges, {options.threads, options.progress}, [&](size_t range, size_t worker) {
         return check.CheckRange(ranges[range], workers[worker], results[range]);
       }));
-  TensorLimits limits = options.limits;
-  if (report.by_encoder) limits.rounding = Rounding::kPlain;  // to the encoder's choice
+  TensorLimits limits;
+  limits.rounding = Rounding::kPlain;  // to the encoder's choice
+  if (!report.by_encoder) limits = options.limits;
   Conclude(archive, ranges, results, limits, report);
+  CountLimits(limits, report);
   return absl::OkStatus();
 }
 

@@ -45,25 +45,27 @@ struct TensorLimits {
   // always allowed. By the specification.
   double max_index_ties = 1e-5;
   double max_norm_ties = 1e-3;
-  // Other rounding. Tensor: squared error over squared weights, as a multiple of the width's
-  // theory. None: 4, and a tensor past that is "corrected" when min_cosine holds.
+  // Tensor: squared error over squared weights, as a multiple of the width's theory, at most 0.95.
+  // Given, it holds for every matrix. None: 4 for those of other than plain rounding, and a tensor
+  // past that is "corrected" when min_cosine holds.
   std::optional<double> max_tensor_ratio;
   // Cosine of the angle between stored and source values of a corrected tensor. Unrelated ones give
   // 0 with a deviation of 1/sqrt(values); binary matrices of 12 examples' calibration gave 0.31.
   double min_cosine = 0.2;
   // Group: squared error, over the group's squared weights or its row's mean group's, whichever is
-  // more (feedback may spend error on groups that hardly matter). None: 2, or 20 times the tensor's
-  // error when that is more (calibrated tensors of the trained model came to 11 times), at most 64
-  // (they came to 37): damage in many groups raises the tensor's error, too.
+  // more (feedback may spend error on groups that hardly matter). Given, it holds for the groups of
+  // every matrix. None: for those of other than plain rounding 2, or 20 times the tensor's error
+  // when that is more (calibrated tensors of the trained model came to 11 times), at most 64 (they
+  // came to 37): damage in many groups raises the tensor's error, too.
   std::optional<double> max_group_nmse;
-  // Correlation of stored norms with those that fit the stored indices best, over a tensor's
-  // groups. None: norms in another order give 0 with a deviation of 1/sqrt(groups), five of these
-  // are wanted, or 0.3 when that is less. Read from 256 groups on and up to an error of 0.55:
-  // beyond that, norms fit other values than the source's.
+  // Other than plain rounding: correlation of stored norms with those that fit the stored indices
+  // best, over a tensor's groups. None: norms in another order give 0 with a deviation of
+  // 1/sqrt(groups), five of these are wanted, or 0.3 when that is less. Read from 256 groups on and
+  // up to an error of 0.55: beyond that, norms fit other values than the source's.
   std::optional<double> min_norm_correlation;
-  // Golden CQ tensors: of the largest magnitude in the group. Rounding of the rotation: 7 butterfly
-  // stages and two products, each 2^-24, on values that grow with the square root.
-  double golden_tolerance = 2e-6;
+  // Golden CQ tensors: of the largest magnitude in the group. None: what rounding allows to any
+  // decoder that computes in f32, in any order; derived from the group's norm in verify_golden.cc.
+  std::optional<double> golden_tolerance;
 };
 
 struct TensorsOptions {

@@ -321,5 +321,53 @@ TEST_F(CommandTest, SynthNamesABadSetting) {
   EXPECT_THAT(folder_.Names(), ::testing::IsEmpty());
 }
 
+// A limit that cannot be meant, or that nothing would be held to, is wrong usage.
+TEST_F(CommandTest, LimitsMakeSense) {
+  const std::string archive = Testdata(kFixtureArchive), data = Testdata("fixture/held.jsonl");
+  const std::vector<std::string> against = {"verify", archive, "--against",
+                                            Testdata(kFixtureCheckpoint)};
+  for (const auto& [option, value] :
+       std::vector<std::pair<std::string, std::string>>{{"--max-tensor-ratio", "-3"},
+                                                        {"--max-group-nmse", "-0.1"},
+                                                        {"--max-mean-kl", "-1"},
+                                                        {"--max-kl", "nan"},
+                                                        {"--max-kl", "inf"},
+                                                        {"--min-top1", "99"},
+                                                        {"--min-top1", "-0.5"}}) {
+    std::vector<std::string> arguments = against;
+    arguments.insert(arguments.end(), {option, value});
+    EXPECT_THAT(Expect(2, arguments).err, HasSubstr(option + ": '" + value + "'"));
+  }
+  EXPECT_THAT(Expect(2, {"verify", archive, "--max-tensor-ratio", "3"}).err,
+              HasSubstr("--max-tensor-ratio needs --against"));
+  std::vector<std::string> unread = against;
+  unread.insert(unread.end(), {"--no-forward", "--min-top1", "0.9"});
+  EXPECT_THAT(Expect(2, unread).err, HasSubstr("exclude"));
+  for (const char* option : {"--limit", "--max-new-tokens", "--max-tokens"}) {
+    EXPECT_THAT(Expect(2, {"eval", archive, "--data", data, option, "0"}).err, HasSubstr(option));
+  }
+  EXPECT_THAT(Expect(2, {"eval", archive, "--data", data, "--max-tokens", "2"}).err,
+              HasSubstr("leaves nothing"));
+}
+
+TEST_F(CommandTest, VerifyListsTenFailuresOfAKind) {
+  const std::vector<std::string> arguments = {
+      "verify",       Testdata(kFixtureArchive), "--against", Testdata(kFixtureCheckpoint),
+      "--no-forward", "--max-tensor-ratio",      "0"};
+  const auto count = [](const std::string& text, const std::string& line_start) {
+    size_t lines = 0;
+    for (size_t i = text.find(line_start); i != std::string::npos; i = text.find(line_start, i + 1))
+      ++lines;
+    return lines;
+  };
+  const std::string report = Expect(4, arguments).out;
+  EXPECT_EQ(count(report, "  failure: "), 11U);
+  EXPECT_THAT(report, HasSubstr("computed for 40 matrices"));
+  EXPECT_THAT(report, HasSubstr("  failure: and 30 more\n"));
+  std::vector<std::string> quiet = arguments;
+  quiet.push_back("-q");
+  EXPECT_EQ(count(Expect(4, quiet).err, "error: "), 11U);
+}
+
 }  // namespace
 }  // namespace needle::tests

@@ -243,6 +243,31 @@ TEST_F(VerifyTensorsTest, ProgressReachesTheEndAndCanStop) {
             absl::StatusCode::kCancelled);
 }
 
+// However it was rounded: the archive is plain rounding's, whose errors are about 1.0 times theory.
+TEST_F(VerifyTensorsTest, GivenLimitsHoldForEveryMatrix) {
+  const auto matrices = std::ranges::count(damage_.good().schema().tensors(), format::DType::kCq,
+                                           &format::TensorSpec::dtype);
+  for (const bool locate_worst : {true, false}) {
+    TensorsOptions options;
+    options.locate_worst = locate_worst;
+    options.limits.max_tensor_ratio = 0.5;
+    const TensorsReport tight = VerifyDamage(options);
+    EXPECT_EQ(std::ranges::count(tight.tensors, Match::kDiffers, &TensorCheck::match), matrices);
+    ASSERT_EQ(tight.limits.size(), 1U);
+    EXPECT_EQ(tight.limits[0].name, "max-tensor-ratio");
+    EXPECT_EQ(tight.limits[0].matrices, static_cast<size_t>(matrices));
+    options.limits.max_tensor_ratio = 1.5;
+    EXPECT_TRUE(VerifyDamage(options).passed());
+    options.limits.max_tensor_ratio.reset();
+    options.limits.max_group_nmse = 0.001;
+    const TensorsReport groups = VerifyDamage(options);
+    EXPECT_EQ(std::ranges::count(groups.tensors, Match::kDiffers, &TensorCheck::match), matrices);
+    EXPECT_EQ(CheckOf(groups, kLargest).bad_groups, CheckOf(groups, kLargest).groups);
+    options.limits.max_group_nmse = 1;
+    EXPECT_TRUE(VerifyDamage(options).passed());
+  }
+}
+
 // Every width, padding, both generations, adapters left out: the reference's own archives.
 TEST(VerifyTensorsGoldenTest, AcceptsTheReferencesArchivesOfEveryScheme) {
   for (const std::string name :
